@@ -71,6 +71,12 @@ class LintTest(unittest.TestCase):
         self.expect_finding("compiler/ir/bad.cpp", "// gone_thing was here\n/* see `gone_thing` */\n",
                             "bad.cpp:2: `gone_thing`")
 
+    def test_backticks_with_a_star_name_a_family(self):
+        code = "int cast_in, cast_out;  // see `cast_*`\n"
+        status, output = self.lint(files={"compiler/ir/good.cpp": code})
+        self.assertEqual(status, 0, output)
+        self.expect_finding("compiler/ir/bad.cpp", "int x;  // see `cast_*`\n", "cast_ exists")
+
     def test_machine_path(self):
         self.expect_finding("README.md", "Lies in /ro" + "ot/x.\n", "belongs to one machine")
 
