@@ -1,0 +1,79 @@
+// Which kernels there are, best first: oneDNN, then the project's vectorised code, then reference.
+// Each room keeps one explicit array of rows; nothing registers itself.
+#include <algorithm>
+#include <iterator>
+
+#include "kernels/cpu/rows.h"
+#include "kernels/kernel.h"
+#include "kernels/onednn/rows.h"
+#include "kernels/reference/rows.h"
+#include "kernels/request_check.h"
+
+namespace mezzo::kernels {
+namespace {
+
+struct InPlaceRow {
+  std::string_view op;
+  bool second_operand = false;  // input 1 may be reused as well
+};
+
+// The third column of the op list (README.md). Always output 0 over input 0.
+constexpr InPlaceRow kInPlace[] = {
+    {"Add", true},     {"Sub", true},     {"Mul", true},
+    {"Div", true},     {"Pow", true},     {"Max", true},
+    {"Min", true},     {"Relu"},          {"Sigmoid"},
+    {"Tanh"},          {"Erf"},           {"Exp"},
+    {"Log"},           {"Sqrt"},          {"Reciprocal"},
+    {"Neg"},           {"Abs"},           {"Softplus"},
+    {"HardSigmoid"},   {"HardSwish"},     {"LeakyRelu"},
+    {"Elu"},           {"Sin"},           {"Cos"},
+    {"Gelu"},          {"Swish"},         {"Clip"},
+    {"ReluGrad"},      {"SigmoidGrad"},   {"TanhGrad"},
+    {"GeluGrad"},      {"SwishGrad"},     {"ErfGrad"},
+    {"SoftplusGrad"},  {"HardSwishGrad"}, {"HardSigmoidGrad"},
+    {"LeakyReluGrad"}, {"EluGrad"},       {"LogGrad"},
+    {"AbsGrad"},       {"SinGrad"},       {"CosGrad"},
+    {"ExpGrad"},       {"SqrtGrad"},      {"ReciprocalGrad"},
+    {"ClipGrad"},      {"PowGrad"},       {"AddN"},
+};
+
+void append_rows(std::span<const KernelEntry> rows, std::string_view op,
+                 std::vector<const KernelEntry*>& found) {
+  for (const KernelEntry& row : rows) {
+    if (row.op == op) found.push_back(&row);
+  }
+}
+
+}  // namespace
+
+std::vector<const KernelEntry*> kernel_rows(std::string_view op, Backend backend) {
+  std::vector<const KernelEntry*> found;
+  if (backend == Backend::kCpu) {
+    append_rows(onednn_rows(), op, found);
+    append_rows(cpu_rows(), op, found);
+  }
+  append_rows(reference_rows(), op, found);
+  return found;
+}
+
+StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, Backend backend) {
+  MEZZO_RETURN_IF_ERROR(check_request(request));
+  std::string refusals;
+  for (const KernelEntry* row : kernel_rows(request.op, backend)) {
+    auto kernel = row->prepare(request);
+    if (kernel.ok() || kernel.status().code() != StatusCode::kUnimplemented) return kernel;
+    refusals += "\n  " + std::string(row->implementation) + ": " + kernel.status().message();
+  }
+  if (refusals.empty()) return unimplemented("no kernel for operator '" + request.op + "'");
+  return unimplemented("no kernel of '" + request.op + "' supports this request:" + refusals);
+}
+
+bool may_run_in_place(std::string_view op, int input, int output) {
+  if (output != 0) return false;
+  const auto* row = std::find_if(std::begin(kInPlace), std::end(kInPlace),
+                                 [&](const InPlaceRow& candidate) { return candidate.op == op; });
+  if (row == std::end(kInPlace)) return false;
+  return input == 0 || (input == 1 && row->second_operand);
+}
+
+}  // namespace mezzo::kernels

@@ -1,0 +1,49 @@
+// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random
+// Numbers: As Easy as 1, 2, 3", SC 2011), and how Dropout draws from it.
+//
+// Numbers depend on (seed, counter, element) alone, so every implementation, thread count and
+// resumed run gives the same mask. This file fixes the bits: it must not change.
+//
+// Dropout of ratio r: element i (its place in row-major order, whatever the layout) takes word
+// i % 4 of philox4x32(counter words {block lo, block hi, step lo, step hi}, key {seed lo, seed
+// hi}) with block = i / 4, step = the counter operand. It is kept if that word, as an integer in
+// [0, 2^32), is at least dropout_threshold(r); a kept element is multiplied by dropout_scale(r).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace mezzo::kernels {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * counter[0];
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key0,
+               static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key1,
+               static_cast<std::uint32_t>(product0)};
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+// The four words for elements 4 block .. 4 block + 3.
+constexpr PhiloxBlock dropout_block(std::uint64_t seed, std::uint64_t step, std::uint64_t block) {
+  return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                     static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)},
+                    static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+}
+
+// Words below are dropped: ratio 2^32, rounded down. REQUIRES: 0 <= ratio <= 1.
+constexpr std::uint64_t dropout_threshold(double ratio) {
+  return static_cast<std::uint64_t>(ratio * 4294967296.0);
+}
+
+// 1 / (1 - ratio); 0 for ratio 1, where nothing is kept.
+constexpr double dropout_scale(double ratio) { return ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0; }
+
+}  // namespace mezzo::kernels

@@ -1,0 +1,93 @@
+// The prepare functions of the reference kernels, one file per family. rows.cpp says which op uses
+// which. Results are computed from operands read as double and rounded once.
+#pragma once
+
+#include "kernels/reference/reference_kernel.h"
+
+namespace mezzo::kernels::reference {
+
+// elementwise_unary.cpp
+PreparedKernel prepare_unary(const KernelRequest& request);
+PreparedKernel prepare_not(const KernelRequest& request);
+PreparedKernel prepare_cast(const KernelRequest& request);
+PreparedKernel prepare_clip(const KernelRequest& request);
+
+// elementwise_binary.cpp
+PreparedKernel prepare_arithmetic(const KernelRequest& request);
+PreparedKernel prepare_comparison(const KernelRequest& request);
+PreparedKernel prepare_logic(const KernelRequest& request);
+PreparedKernel prepare_pow(const KernelRequest& request);
+PreparedKernel prepare_mod(const KernelRequest& request);
+PreparedKernel prepare_where(const KernelRequest& request);
+PreparedKernel prepare_add_n(const KernelRequest& request);
+
+// grad_elementwise.cpp
+PreparedKernel prepare_unary_grad(const KernelRequest& request);
+PreparedKernel prepare_clip_grad(const KernelRequest& request);
+PreparedKernel prepare_pow_grad(const KernelRequest& request);
+
+// contraction.cpp
+PreparedKernel prepare_matmul(const KernelRequest& request);
+PreparedKernel prepare_matmul_t(const KernelRequest& request);
+PreparedKernel prepare_gemm(const KernelRequest& request);
+
+// conv.cpp
+PreparedKernel prepare_conv(const KernelRequest& request);
+PreparedKernel prepare_conv_grad_input(const KernelRequest& request);
+PreparedKernel prepare_conv_grad_weight(const KernelRequest& request);
+PreparedKernel prepare_conv_grad_bias(const KernelRequest& request);
+PreparedKernel prepare_conv_transpose(const KernelRequest& request);
+
+// batch_norm.cpp, layer_norm.cpp
+PreparedKernel prepare_batch_norm(const KernelRequest& request);
+PreparedKernel prepare_batch_norm_grad(const KernelRequest& request);
+PreparedKernel prepare_layer_norm(const KernelRequest& request);
+PreparedKernel prepare_layer_norm_grad(const KernelRequest& request);
+
+// softmax.cpp, cross_entropy.cpp
+PreparedKernel prepare_softmax(const KernelRequest& request);
+PreparedKernel prepare_softmax_grad(const KernelRequest& request);
+PreparedKernel prepare_cross_entropy(const KernelRequest& request);
+PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request);
+
+// reduce.cpp
+PreparedKernel prepare_reduce(const KernelRequest& request);
+PreparedKernel prepare_sum_to(const KernelRequest& request);
+PreparedKernel prepare_arg_max(const KernelRequest& request);
+
+// pool.cpp
+PreparedKernel prepare_global_average_pool(const KernelRequest& request);
+PreparedKernel prepare_global_average_pool_grad(const KernelRequest& request);
+PreparedKernel prepare_max_pool(const KernelRequest& request);
+PreparedKernel prepare_max_pool_grad(const KernelRequest& request);
+PreparedKernel prepare_average_pool(const KernelRequest& request);
+PreparedKernel prepare_average_pool_grad(const KernelRequest& request);
+
+// movement.cpp, slice_pad.cpp
+PreparedKernel prepare_reshape(const KernelRequest& request);
+PreparedKernel prepare_transpose(const KernelRequest& request);
+PreparedKernel prepare_concat(const KernelRequest& request);
+PreparedKernel prepare_split(const KernelRequest& request);
+PreparedKernel prepare_slice(const KernelRequest& request);
+PreparedKernel prepare_slice_grad(const KernelRequest& request);
+PreparedKernel prepare_expand(const KernelRequest& request);
+PreparedKernel prepare_pad(const KernelRequest& request);
+PreparedKernel prepare_reorder(const KernelRequest& request);
+PreparedKernel prepare_trilu(const KernelRequest& request);
+PreparedKernel prepare_fill_zero(const KernelRequest& request);
+
+// gather.cpp
+PreparedKernel prepare_gather(const KernelRequest& request);
+PreparedKernel prepare_gather_grad(const KernelRequest& request);
+
+// shape.cpp
+PreparedKernel prepare_shape(const KernelRequest& request);
+PreparedKernel prepare_size(const KernelRequest& request);
+PreparedKernel prepare_constant_of_shape(const KernelRequest& request);
+PreparedKernel prepare_range(const KernelRequest& request);
+
+// random.cpp
+PreparedKernel prepare_dropout(const KernelRequest& request);
+PreparedKernel prepare_dropout_grad(const KernelRequest& request);
+
+}  // namespace mezzo::kernels::reference

@@ -1,0 +1,148 @@
+#include "kernels/request_check.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace mezzo::kernels {
+namespace {
+
+enum class AttributeKind { kInt, kFloat, kString, kInts, kFloats };
+
+struct AttributeName {
+  std::string_view name;
+  AttributeKind kind;
+};
+
+// A name means the same kind in every operator that has it.
+constexpr AttributeName kAttributeNames[] = {
+    {"alpha", AttributeKind::kFloat},
+    {"approximate", AttributeKind::kString},
+    {"auto_pad", AttributeKind::kString},
+    {"axes", AttributeKind::kInts},
+    {"axis", AttributeKind::kInt},
+    {"beta", AttributeKind::kFloat},
+    {"ceil_mode", AttributeKind::kInt},
+    {"count_include_pad", AttributeKind::kInt},
+    {"dilations", AttributeKind::kInts},
+    {"end", AttributeKind::kInt},
+    {"ends", AttributeKind::kInts},
+    {"epsilon", AttributeKind::kFloat},
+    {"fmod", AttributeKind::kInt},
+    {"group", AttributeKind::kInt},
+    {"ignore_index", AttributeKind::kInt},
+    {"k", AttributeKind::kInt},
+    {"keepdims", AttributeKind::kInt},
+    {"kernel_shape", AttributeKind::kInts},
+    {"mode", AttributeKind::kString},
+    {"momentum", AttributeKind::kFloat},
+    {"noop_with_empty_axes", AttributeKind::kInt},
+    {"output_padding", AttributeKind::kInts},
+    {"output_shape", AttributeKind::kInts},
+    {"pads", AttributeKind::kInts},
+    {"perm", AttributeKind::kInts},
+    {"ratio", AttributeKind::kFloat},
+    {"reduction", AttributeKind::kString},
+    {"seed", AttributeKind::kInt},
+    {"select_last_index", AttributeKind::kInt},
+    {"start", AttributeKind::kInt},
+    {"starts", AttributeKind::kInts},
+    {"steps", AttributeKind::kInts},
+    {"storage_order", AttributeKind::kInt},
+    {"strides", AttributeKind::kInts},
+    {"training_mode", AttributeKind::kInt},
+    {"transA", AttributeKind::kInt},
+    {"transB", AttributeKind::kInt},
+    {"trans_a", AttributeKind::kInt},
+    {"trans_b", AttributeKind::kInt},
+    {"upper", AttributeKind::kInt},
+    {"value", AttributeKind::kFloat},
+};
+
+bool holds(const Attributes::Value& value, AttributeKind kind) {
+  switch (kind) {
+    case AttributeKind::kInt: return std::holds_alternative<std::int64_t>(value);
+    case AttributeKind::kFloat:
+      return std::holds_alternative<double>(value) || std::holds_alternative<std::int64_t>(value);
+    case AttributeKind::kString: return std::holds_alternative<std::string>(value);
+    case AttributeKind::kInts: return std::holds_alternative<std::vector<std::int64_t>>(value);
+    case AttributeKind::kFloats: return std::holds_alternative<std::vector<double>>(value);
+  }
+  return false;
+}
+
+std::string_view kind_text(AttributeKind kind) {
+  constexpr std::string_view kTexts[] = {"an integer", "a number", "a string", "a list of integers",
+                                         "a list of numbers"};
+  return kTexts[static_cast<std::size_t>(kind)];
+}
+
+Status check_attributes(const KernelRequest& request) {
+  for (const auto& [name, value] : request.attributes.values()) {
+    const auto* known = std::find_if(std::begin(kAttributeNames), std::end(kAttributeNames),
+                                     [&](const AttributeName& row) { return row.name == name; });
+    if (known != std::end(kAttributeNames) && !holds(value, known->kind)) {
+      return invalid_argument(request.op + ", attribute '" + name + "': expected " +
+                              std::string(kind_text(known->kind)) + ", got another kind of value");
+    }
+  }
+  return ok_status();
+}
+
+Status check_desc(const TensorDesc& desc, const std::string& where) {
+  if (!desc.present()) return ok_status();
+  if (static_cast<int>(desc.dtype) >= kDTypeCount || dtype_bits(desc.dtype) == 0) {
+    return invalid_argument(where + ": dtype " + std::string(dtype_name(desc.dtype)) +
+                            " has no elements of fixed size");
+  }
+  if (desc.dims.size() > kMaxRank) {
+    return unimplemented(where + ": rank " + std::to_string(desc.dims.size()) +
+                         " is not supported, the highest is " + std::to_string(kMaxRank));
+  }
+  std::int64_t elems = 1;
+  for (const std::int64_t dim : desc.dims) {
+    if (dim < 0) {
+      return invalid_argument(where + ": negative dim in " + dims_text(desc.dims));
+    }
+    const std::int64_t factor = std::max<std::int64_t>(dim, 1);
+    if (factor > kMaxElems / elems) {
+      return invalid_argument(where + ": " + dims_text(desc.dims) +
+                              " has more elements than fit in memory");
+    }
+    elems *= factor;
+  }
+  if (desc.layout != Layout::kRowMajor && desc.layout != Layout::kChannelsLast) {
+    return invalid_argument(where + ": unknown layout " +
+                            std::to_string(static_cast<int>(desc.layout)));
+  }
+  if (desc.layout == Layout::kChannelsLast && desc.dims.size() < 3) {
+    return invalid_argument(where + ": channels-last needs rank 3 or more, got " +
+                            dims_text(desc.dims));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::string dims_text(const std::vector<std::int64_t>& dims) {
+  std::string text = "[";
+  for (const std::int64_t dim : dims) {
+    if (text.size() > 1) text += ',';
+    text += std::to_string(dim);
+  }
+  return text + "]";
+}
+
+Status check_request(const KernelRequest& request) {
+  MEZZO_RETURN_IF_ERROR(check_attributes(request));
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    MEZZO_RETURN_IF_ERROR(
+        check_desc(request.inputs[i], request.op + ", operand " + std::to_string(i)));
+  }
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    MEZZO_RETURN_IF_ERROR(
+        check_desc(request.outputs[i], request.op + ", result " + std::to_string(i)));
+  }
+  return ok_status();
+}
+
+}  // namespace mezzo::kernels
