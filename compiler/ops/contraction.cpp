@@ -1,0 +1,47 @@
+// Contractions: sums of products, accumulated in FP32 whatever the operands.
+#include "compiler/ops/contraction_rules.h"
+#include "compiler/ops/families.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+constexpr OpDef kContractionOps[] = {
+    {.name = "MatMul", .precision = kAllow, .padding = kContraction, .gradient = grad_matmul},
+    {.name = "Gemm", .precision = kAllow, .padding = kContraction, .gradient = grad_gemm},
+    {.name = "Einsum",
+     .precision = kAllow,
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "Attention",
+     .precision = kAllow,
+     .no_gradient_operands = bits(3, 6),
+     .padding = kUnpadded,
+     .not_differentiable = kFunctionBodyRule,
+     .no_kernel = kFunctionBodyKernel},
+    {.name = "LinearAttention",
+     .precision = kAllow,
+     .padding = kUnpadded,
+     .not_differentiable = kFunctionBodyRule,
+     .no_kernel = kFunctionBodyKernel},
+    {.name = "RotaryEmbedding",
+     .precision = kInfer,
+     .no_gradient_operands = bits(1, 2, 3),
+     .padding = kUnpadded,
+     .not_differentiable = kFunctionBodyRule,
+     .no_kernel = kFunctionBodyKernel},
+    {.name = "Det",
+     .precision = kDeny,
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+};
+
+}  // namespace
+
+std::span<const OpDef> contraction_ops() { return kContractionOps; }
+
+}  // namespace mezzo

@@ -1,0 +1,24 @@
+// Private to compiler/ops: gradients and lowering of elementwise ops. Broadcast operands get the
+// sum of their gradient over the broadcast dimensions.
+#pragma once
+
+#include "compiler/ops/gradient_helpers.h"
+
+namespace mezzo {
+
+StatusOr<Gradients> grad_add(GradientContext& ctx);
+StatusOr<Gradients> grad_sub(GradientContext& ctx);
+StatusOr<Gradients> grad_mul(GradientContext& ctx);
+StatusOr<Gradients> grad_div(GradientContext& ctx);
+StatusOr<Gradients> grad_pow(GradientContext& ctx);
+StatusOr<Gradients> grad_max_min(GradientContext& ctx);
+StatusOr<Gradients> grad_sum(GradientContext& ctx);
+StatusOr<Gradients> grad_neg(GradientContext& ctx);
+StatusOr<Gradients> grad_clip(GradientContext& ctx);
+StatusOr<Gradients> grad_where(GradientContext& ctx);
+
+Status lower_max_min(const Node& node, LoweredOp& lowered);
+Status lower_sum(const Node& node, LoweredOp& lowered);
+Status lower_clip(const Node& node, LoweredOp& lowered);
+
+}  // namespace mezzo

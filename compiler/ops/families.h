@@ -1,0 +1,64 @@
+// Private to compiler/ops: the tables of the catalogue, one function per family file, and the
+// reasons they share.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "compiler/ops/op_def.h"
+
+namespace mezzo {
+
+std::span<const OpDef> elementwise_ops();  // arithmetic and functions of one operand
+std::span<const OpDef> logic_ops();        // comparisons, truth values, bits, casts
+std::span<const OpDef> activation_ops();
+std::span<const OpDef> contraction_ops();  // MatMul, Gemm, Einsum, attention
+std::span<const OpDef> conv_ops();
+std::span<const OpDef> norm_ops();
+std::span<const OpDef> softmax_loss_ops();
+std::span<const OpDef> reduce_ops();
+std::span<const OpDef> pool_ops();
+std::span<const OpDef> movement_ops();
+std::span<const OpDef> index_ops();  // gather, scatter, selection by index
+std::span<const OpDef> shape_ops();  // shapes, constants and generators
+std::span<const OpDef> random_ops();
+std::span<const OpDef> image_ops();     // resampling, regions, signals
+std::span<const OpDef> control_ops();   // If, Loop, Scan, optionals
+std::span<const OpDef> sequence_ops();  // sequences and strings
+std::span<const OpDef> quantize_ops();
+std::span<const OpDef> rnn_ops();
+std::span<const OpDef> contrib_ops();     // domain com.microsoft
+std::span<const OpDef> mezzo_ops();       // domain ai.mezzo: what training needs beside ONNX
+std::span<const OpDef> mezzo_grad_ops();  // domain ai.mezzo: gradients
+
+// bits(0, 2) = 0b101: operands or results by number.
+template <typename... Index>
+constexpr std::uint32_t bits(Index... index) {
+  return ((std::uint32_t{1} << index) | ... | std::uint32_t{0});
+}
+inline constexpr std::uint32_t kAllBits = 0xffffffffU;
+
+// Why there is no gradient.
+inline constexpr std::string_view kFunctionBodyRule =
+    "no rule of its own: it is differentiated through its ONNX function body";
+inline constexpr std::string_view kNoRuleYet = "no gradient rule yet";
+inline constexpr std::string_view kNoFloatResult = "its results are not floating-point numbers";
+inline constexpr std::string_view kNoFloatOperand =
+    "it has no floating-point operand to differentiate";
+inline constexpr std::string_view kPiecewiseConstant =
+    "piecewise constant: its derivative is zero wherever it exists";
+inline constexpr std::string_view kIsGradient =
+    "made by differentiation; second derivatives are not supported";
+inline constexpr std::string_view kThroughBodies =
+    "control flow is not differentiated; unroll or inline it first";
+
+// Why there is no kernel.
+inline constexpr std::string_view kNoKernelYet = "the runtime has no kernel for it yet";
+inline constexpr std::string_view kFunctionBodyKernel =
+    "the runtime has no kernel for it; it runs as its ONNX function body";
+inline constexpr std::string_view kFolded =
+    "it is folded into a constant before lowering; this one depends on the run";
+inline constexpr std::string_view kNoSequences = "the runtime has tensors only, no sequences";
+inline constexpr std::string_view kNoStrings = "the runtime has no string tensors";
+
+}  // namespace mezzo

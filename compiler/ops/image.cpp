@@ -1,0 +1,76 @@
+// Resampling, regions of interest and signals. Coordinates and frequencies lose their meaning
+// in 16 bits; interpolated values do not.
+#include "compiler/ops/families.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+constexpr OpDef kImageOps[] = {
+    {.name = "Resize",
+     .precision = kInfer,
+     .fp32_operands = bits(1, 2),
+     .no_gradient_operands = bits(1, 2, 3),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "Upsample",
+     .precision = kInfer,
+     .fp32_operands = bits(1),
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "GridSample",
+     .precision = kInfer,
+     .fp32_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "AffineGrid",
+     .precision = kDeny,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kFunctionBodyRule,
+     .no_kernel = kFunctionBodyKernel},
+    {.name = "RoiAlign",
+     .precision = kInfer,
+     .fp32_operands = bits(1),
+     .no_gradient_operands = bits(1, 2),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "MaxRoiPool",
+     .precision = kInfer,
+     .fp32_operands = bits(1),
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "ImageDecoder",
+     .precision = kClear,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+    {.name = "DFT",
+     .precision = kDeny,
+     .no_gradient_operands = bits(1, 2),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "STFT",
+     .precision = kDeny,
+     .no_gradient_operands = bits(1, 3),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+};
+
+}  // namespace
+
+std::span<const OpDef> image_ops() { return kImageOps; }
+
+}  // namespace mezzo

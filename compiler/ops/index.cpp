@@ -1,0 +1,93 @@
+// Gather, scatter and selection by index. Gather of a weight is an embedding, which the default
+// policy keeps FP32; gathered activations only move.
+#include "compiler/ops/families.h"
+#include "compiler/ops/movement_rules.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+constexpr OpDef kIndexOps[] = {
+    {.name = "Gather",
+     .precision = kClear,
+     .pin = PinKind::kEmbedding,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .gradient = grad_gather},
+    {.name = "GatherElements",
+     .precision = kClear,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "GatherND",
+     .precision = kClear,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    // With a reduction they add; a category per attribute value would buy little, so both follow
+    // their neighbours.
+    {.name = "Scatter",
+     .precision = kInfer,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "ScatterElements",
+     .precision = kInfer,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "ScatterND",
+     .precision = kInfer,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "TensorScatter",
+     .precision = kInfer,
+     .no_gradient_operands = bits(2),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "Compress",
+     .precision = kClear,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "NonZero",
+     .precision = kDeny,  // rounding makes zeros
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatResult,
+     .no_kernel = kNoKernelYet},
+    {.name = "Unique",
+     .precision = kDeny,  // rounding makes equals
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "OneHot",
+     .precision = kClear,
+     .no_gradient_operands = bits(0, 1),
+     .padding = kUnpadded,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "NonMaxSuppression",
+     .precision = kDeny,  // overlaps of coordinates
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatResult,
+     .no_kernel = kNoKernelYet},
+};
+
+}  // namespace
+
+std::span<const OpDef> index_ops() { return kIndexOps; }
+
+}  // namespace mezzo

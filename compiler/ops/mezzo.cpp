@@ -1,0 +1,101 @@
+// Domain ai.mezzo: what training and the runtime need beside ONNX's operators, and newer
+// operators of ONNX (Gelu, Swish, LayerNormalization) for models whose opset does not have them
+// yet. Operands and results as in kernels/README.md.
+#include "compiler/ops/families.h"
+#include "compiler/ops/gradient_helpers.h"
+#include "compiler/ops/mezzo_rules.h"
+#include "compiler/ops/norm_rules.h"
+#include "compiler/ops/random_rules.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+constexpr std::string_view kIsLayout = "placed after differentiation, when layouts are chosen";
+
+constexpr OpDef kMezzoOps[] = {
+    // MatMul with the last two dimensions of an operand exchanged first, times alpha.
+    {.name = "MatMulT",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .padding = kContraction,
+     .infer_types = infer_matmul_t,
+     .not_differentiable = kIsGradient},
+    // Sums the gradients that arrive at one value; two or three summands, so no wide sum.
+    {.name = "AddN",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .infer_types = infer_like_operand0,
+     .not_differentiable = kIsGradient},
+    // Sums the dimensions in which a value was broadcast: the gradient of broadcasting.
+    {.name = "SumTo",
+     .domain = kMezzoDomain,
+     .precision = kDeny,
+     .padding = kKeepsZero,
+     .infer_types = infer_dtype_of_operand0,
+     .not_differentiable = kIsGradient},
+    {.name = "FillZero",
+     .domain = kMezzoDomain,
+     .precision = kClear,
+     .padding = kKeepsZero,
+     .infer_types = infer_nothing,
+     .not_differentiable = kNoFloatOperand},
+    // x, scale, bias, mean, var -> y, running_mean, running_var, saved_mean, saved_inv_std.
+    {.name = "BatchNormalizationTrain",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .pin = PinKind::kNormalization,
+     .fp32_operands = bits(1, 2, 3, 4),
+     .fp32_results = bits(1, 2, 3, 4),
+     .no_gradient_operands = bits(3, 4),
+     .padding = kNormalization,
+     .infer_types = infer_batch_norm_train,
+     .gradient = grad_batch_norm_train,
+     .lower = lower_batch_norm_train},
+    // x, counter -> y, mask. Which elements fall depends on their number, so on the unpadded
+    // shape.
+    {.name = "Dropout",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .no_gradient_operands = bits(1),
+     .padding = kUnpadded,
+     .infer_types = infer_dropout,
+     .gradient = grad_counted_dropout},
+    {.name = "LayerNormalization",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .pin = PinKind::kNormalization,
+     .fp32_operands = bits(1, 2),
+     .fp32_results = bits(1, 2),
+     .padding = kUnpadded,
+     .infer_types = infer_layer_norm,
+     .gradient = grad_layer_norm},
+    {.name = "Gelu",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .infer_types = infer_like_operand0,
+     .gradient = grad_from_operand},
+    {.name = "Swish",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .infer_types = infer_like_operand0,
+     .gradient = grad_from_operand},
+    // Another memory layout of the same elements.
+    {.name = "Reorder",
+     .domain = kMezzoDomain,
+     .precision = kClear,
+     .padding = kKeepsZero,
+     .infer_types = infer_like_operand0,
+     .not_differentiable = kIsLayout},
+};
+
+}  // namespace
+
+std::span<const OpDef> mezzo_ops() { return kMezzoOps; }
+
+}  // namespace mezzo

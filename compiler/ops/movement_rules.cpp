@@ -1,0 +1,270 @@
+#include "compiler/ops/movement_rules.h"
+
+#include <numeric>
+#include <string>
+
+#include "compiler/ops/constants.h"
+#include "compiler/ops/lowering_helpers.h"
+
+namespace mezzo {
+namespace {
+
+// Slice's operands or attributes with axes and steps spelled out.
+struct SliceRange {
+  std::vector<std::int64_t> starts, ends, axes, steps;
+};
+
+StatusOr<SliceRange> slice_range(const Node& node) {
+  MEZZO_ASSIGN_OR_RETURN(const auto starts, ints_of(node, "starts", 1));
+  MEZZO_ASSIGN_OR_RETURN(const auto ends, ints_of(node, "ends", 2));
+  MEZZO_ASSIGN_OR_RETURN(auto axes, ints_of(node, "axes", 3));
+  MEZZO_ASSIGN_OR_RETURN(auto steps, ints_of(node, "steps", 4));
+  if (!starts || !ends) return invalid_argument(describe(node) + ": starts or ends are missing");
+  if (!axes) {
+    axes.emplace(starts->size());
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  if (!steps) steps.emplace(starts->size(), 1);
+  if (ends->size() != starts->size() || axes->size() != starts->size() ||
+      steps->size() != starts->size()) {
+    return invalid_argument(describe(node) + ": starts, ends, axes and steps differ in length: " +
+                            std::to_string(starts->size()) + ", " + std::to_string(ends->size()) +
+                            ", " + std::to_string(axes->size()) + ", " +
+                            std::to_string(steps->size()));
+  }
+  return SliceRange{*starts, *ends, *axes, *steps};
+}
+
+// Extent of `value` along `axis`, which the gradients of Concat and Split need as a number.
+StatusOr<std::int64_t> extent_along(const Node& node, const Value& value, std::int64_t axis) {
+  const Dim& dim = (*value.tensor_type().shape)[axis];
+  if (dim.known()) return dim.value;
+  return unimplemented(describe(node) + ": dimension " + std::to_string(axis) + " of '" +
+                       value.name() + "' is unknown (" + to_string(value.type) + ")");
+}
+
+StatusOr<std::vector<std::int64_t>> permutation(const Node& node) {
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
+  std::vector<std::int64_t> perm = node.ints_attribute("perm");
+  if (perm.empty()) {
+    for (std::int64_t i = rank; i > 0; --i) perm.push_back(i - 1);
+  }
+  std::vector<bool> seen(rank, false);
+  bool valid = static_cast<std::int64_t>(perm.size()) == rank;
+  for (const std::int64_t axis : perm) {
+    valid = valid && axis >= 0 && axis < rank && !seen[axis];
+    if (valid) seen[axis] = true;
+  }
+  if (valid) return perm;
+  return invalid_argument(describe(node) + ": attribute perm is no permutation of " +
+                          std::to_string(rank) + " axes");
+}
+
+// Pads for every dimension: all begins, then all ends.
+StatusOr<std::vector<std::int64_t>> full_pads(const Node& node) {
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
+  MEZZO_ASSIGN_OR_RETURN(const auto given, ints_of(node, "pads", 1));
+  MEZZO_ASSIGN_OR_RETURN(auto axes, ints_of(node, "axes", 3));
+  if (!axes) {
+    axes.emplace(rank);
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  const std::size_t count = axes->size();
+  if (!given || given->size() != 2 * count) {
+    return invalid_argument(describe(node) + ": pads: expected " + std::to_string(2 * count) +
+                            " numbers, got " + std::to_string(given ? given->size() : 0));
+  }
+  std::vector<std::int64_t> pads(2 * rank, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis, normalize_axis(node, (*axes)[i], rank));
+    pads[axis] = (*given)[i];
+    pads[rank + axis] = (*given)[count + i];
+  }
+  return pads;
+}
+
+Status check_constant_mode(const Node& node) {
+  const std::string mode = node.string_attribute("mode", "constant");
+  if (mode == "constant") return ok_status();
+  return unimplemented(describe(node) + ": mode " + mode +
+                       "; the runtime pads with a constant only");
+}
+
+}  // namespace
+
+StatusOr<Gradients> grad_transpose(GradientContext& ctx) {
+  MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> perm, permutation(ctx.node));
+  std::vector<std::int64_t> inverse(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<std::int64_t>(i);
+  return Gradients{ctx.builder.op("Transpose", {ctx.result_grads[0]}, {{"perm", inverse}})};
+}
+
+StatusOr<Gradients> grad_concat(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis,
+                         normalize_axis(node, node.int_attribute("axis", 0), rank));
+  Gradients grads = no_gradients(ctx);
+  if (grads.size() == 1) return Gradients{ctx.result_grads[0]};
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t size, extent_along(node, *node.operand(i), axis));
+    if (ctx.wanted[i]) {
+      grads[i] =
+          ctx.builder.op("Slice", {ctx.result_grads[0], ctx.builder.ints({begin}),
+                                   ctx.builder.ints({begin + size}), ctx.builder.ints({axis})});
+    }
+    begin += size;
+  }
+  return grads;
+}
+
+StatusOr<Gradients> grad_split(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  std::vector<Value*> parts;
+  for (std::size_t i = 0; i < node.results().size(); ++i) {
+    const Value* result = node.result(i);
+    if (result == nullptr) {
+      return unimplemented(describe(node) + ": its gradient needs every result; number " +
+                           std::to_string(i) + " is left out");
+    }
+    Value* part = ctx.result_grads[i];
+    parts.push_back(part ? part : op_like(ctx, "FillZero", {}, {}, *result));
+  }
+  Gradients grads = no_gradients(ctx);
+  grads[0] = parts.size() == 1
+                 ? parts[0]
+                 : ctx.builder.op("Concat", parts, {{"axis", node.int_attribute("axis", 0)}});
+  return grads;
+}
+
+StatusOr<Gradients> grad_slice(GradientContext& ctx) {
+  MEZZO_ASSIGN_OR_RETURN(const SliceRange range, slice_range(ctx.node));
+  Gradients grads = no_gradients(ctx);
+  grads[0] = op_like(ctx, "SliceGrad", {ctx.result_grads[0]},
+                     {{"starts", range.starts},
+                      {"ends", range.ends},
+                      {"axes", range.axes},
+                      {"steps", range.steps}},
+                     *ctx.node.operand(0));
+  return grads;
+}
+
+StatusOr<Gradients> grad_expand(GradientContext& ctx) {
+  Gradients grads = no_gradients(ctx);
+  grads[0] = sum_to(ctx, ctx.result_grads[0], *ctx.node.operand(0));
+  return grads;
+}
+
+// The window of dy that x filled.
+StatusOr<Gradients> grad_pad(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  MEZZO_RETURN_IF_ERROR(check_constant_mode(node));
+  MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> pads, full_pads(node));
+  const std::size_t rank = pads.size() / 2;
+  std::vector<std::int64_t> starts, ends, axes;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t begin = pads[i], end = pads[rank + i];
+    if (begin < 0 || end < 0) {
+      return unimplemented(describe(node) + ": no gradient for negative pads (cropping)");
+    }
+    if (begin == 0 && end == 0) continue;
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t size,
+                           extent_along(node, *node.operand(0), static_cast<std::int64_t>(i)));
+    starts.push_back(begin);
+    ends.push_back(begin + size);
+    axes.push_back(static_cast<std::int64_t>(i));
+  }
+  Gradients grads = no_gradients(ctx);
+  grads[0] = axes.empty()
+                 ? ctx.result_grads[0]
+                 : ctx.builder.op("Slice", {ctx.result_grads[0], ctx.builder.ints(starts),
+                                            ctx.builder.ints(ends), ctx.builder.ints(axes)});
+  return grads;
+}
+
+StatusOr<Gradients> grad_trilu(GradientContext& ctx) {
+  Gradients grads = no_gradients(ctx);
+  grads[0] = ctx.builder.op("Trilu", {ctx.result_grads[0], ctx.node.operand(1)},
+                            {{"upper", ctx.node.int_attribute("upper", 1)}});
+  return grads;
+}
+
+StatusOr<Gradients> grad_gather(GradientContext& ctx) {
+  Gradients grads = no_gradients(ctx);
+  grads[0] = op_like(ctx, "GatherGrad", {ctx.result_grads[0], ctx.node.operand(1)},
+                     {{"axis", ctx.node.int_attribute("axis", 0)}}, *ctx.node.operand(0));
+  return grads;
+}
+
+Status lower_concat(const Node& node, LoweredOp& lowered) {
+  if (node.operand_count() == 1) return lower_alias(node, lowered);
+  return ok_status();
+}
+
+// The kernel reads the parts' sizes from its results.
+Status lower_split(const Node& node, LoweredOp& lowered) {
+  if (node.results().size() == 1 && node.result(0) != nullptr) return lower_alias(node, lowered);
+  for (std::size_t i = 0; i < node.results().size(); ++i) {
+    if (node.result(i) == nullptr) {
+      return unimplemented(describe(node) + ": the kernel writes every part; number " +
+                           std::to_string(i) + " is left out");
+    }
+  }
+  keep_operands(lowered, 1);
+  lowered.attributes.clear();
+  set_attribute(lowered, "axis", node.int_attribute("axis", 0));
+  return ok_status();
+}
+
+Status lower_slice(const Node& node, LoweredOp& lowered) {
+  MEZZO_ASSIGN_OR_RETURN(const SliceRange range, slice_range(node));
+  keep_operands(lowered, 1);
+  lowered.attributes.clear();
+  set_attribute(lowered, "starts", range.starts);
+  set_attribute(lowered, "ends", range.ends);
+  set_attribute(lowered, "axes", range.axes);
+  set_attribute(lowered, "steps", range.steps);
+  return ok_status();
+}
+
+// The kernel reads the shape from its result.
+Status lower_expand(const Node& node, LoweredOp& lowered) {
+  if (node.result() != nullptr && same_shape(*node.operand(0), *node.result())) {
+    return lower_alias(node, lowered);
+  }
+  keep_operands(lowered, 1);
+  return ok_status();
+}
+
+Status lower_pad(const Node& node, LoweredOp& lowered) {
+  MEZZO_RETURN_IF_ERROR(check_constant_mode(node));
+  MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> pads, full_pads(node));
+  double value = node.float_attribute("value", 0.0F);
+  if (node.operand(2) != nullptr) {
+    const auto constant = constant_scalar(node.operand(2));
+    if (!constant) return unimplemented(describe(node) + ": the padding value depends on the run");
+    value = *constant;
+  }
+  keep_operands(lowered, 1);
+  lowered.attributes.clear();
+  set_attribute(lowered, "pads", pads);
+  set_attribute(lowered, "value", static_cast<float>(value));
+  return ok_status();
+}
+
+Status lower_trilu(const Node& node, LoweredOp& lowered) {
+  std::int64_t k = 0;
+  if (node.operand(1) != nullptr) {
+    const auto values = constant_ints(node.operand(1));
+    if (!values || values->size() != 1) {
+      return unimplemented(describe(node) + ": the diagonal k depends on the run");
+    }
+    k = values->front();
+  }
+  keep_operands(lowered, 1);
+  set_attribute(lowered, "k", k);
+  return ok_status();
+}
+
+}  // namespace mezzo

@@ -1,0 +1,82 @@
+// Pooling. Maxima choose, averages stay within the range of their operands and are accumulated in
+// FP32 by our kernels and the GPU libraries: both follow their neighbours.
+#include "compiler/ops/families.h"
+#include "compiler/ops/gradient_helpers.h"
+#include "compiler/ops/reduce_rules.h"
+#include "compiler/ops/window.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+StatusOr<Gradients> grad_max_pool(GradientContext& ctx) {
+  MEZZO_RETURN_IF_ERROR(only_first_result(ctx));
+  if (ctx.node.int_attribute("storage_order", 0) != 0) {
+    return unimplemented(describe(ctx.node) +
+                         ": no gradient for storage_order 1 (column-major indices)");
+  }
+  MEZZO_ASSIGN_OR_RETURN(Value* const indices, require_result(ctx, 1, "indices"));
+  return Gradients{
+      op_like(ctx, "MaxPoolGrad", {ctx.result_grads[0], indices}, {}, *ctx.node.operand(0))};
+}
+
+StatusOr<Gradients> grad_average_pool(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *node.operand(0), nullptr));
+  auto attributes = window_attributes(window);
+  attributes.emplace_back("count_include_pad", node.int_attribute("count_include_pad", 0));
+  attributes.emplace_back("ceil_mode", node.int_attribute("ceil_mode", 0));
+  return Gradients{
+      op_like(ctx, "AveragePoolGrad", {ctx.result_grads[0]}, attributes, *node.operand(0))};
+}
+
+StatusOr<Gradients> grad_global_average_pool(GradientContext& ctx) {
+  return Gradients{
+      op_like(ctx, "GlobalAveragePoolGrad", {ctx.result_grads[0]}, {}, *ctx.node.operand(0))};
+}
+
+constexpr OpDef kPoolOps[] = {
+    {.name = "MaxPool",
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .gradient = grad_max_pool,
+     .lower = lower_pool},
+    {.name = "AveragePool",
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .gradient = grad_average_pool,
+     .lower = lower_pool},
+    {.name = "GlobalAveragePool",
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .gradient = grad_global_average_pool},
+    {.name = "GlobalMaxPool",
+     .precision = kInfer,
+     .padding = kKeepsZero,
+     .gradient = grad_reduce_extreme,
+     .lower = lower_global_max_pool},
+    {.name = "LpPool",
+     .precision = kDeny,  // sums powers
+     .padding = kKeepsZero,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "GlobalLpPool",
+     .precision = kDeny,
+     .padding = kKeepsZero,
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+    {.name = "MaxUnpool",
+     .precision = kClear,
+     .no_gradient_operands = bits(1, 2),
+     .padding = kUnpadded,  // indices count logical elements
+     .not_differentiable = kNoRuleYet,
+     .no_kernel = kNoKernelYet},
+};
+
+}  // namespace
+
+std::span<const OpDef> pool_ops() { return kPoolOps; }
+
+}  // namespace mezzo

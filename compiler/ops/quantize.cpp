@@ -1,0 +1,65 @@
+// Quantization. Scales and zero points were calibrated for FP32 numbers: changing the type of
+// what they scale changes the integers, so the floating-point side stays as it is.
+#include "compiler/ops/families.h"
+
+namespace mezzo {
+namespace {
+
+using enum PrecisionCategory;
+using enum PadRule;
+
+constexpr std::string_view kStaircase =
+    "quantization is a staircase, its derivative is zero; train before quantizing";
+
+constexpr OpDef kQuantizeOps[] = {
+    {.name = "QuantizeLinear",
+     .precision = kDeny,
+     .fp32_operands = bits(1),
+     .no_gradient_operands = bits(1, 2),
+     .padding = kBreaksZero,
+     .not_differentiable = kStaircase,
+     .no_kernel = kNoKernelYet},
+    {.name = "DequantizeLinear",
+     .precision = kDeny,
+     .fp32_operands = bits(1),
+     .no_gradient_operands = kAllBits,
+     .padding = kBreaksZero,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+    {.name = "DynamicQuantizeLinear",
+     .precision = kDeny,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kStaircase,
+     .no_kernel = kNoKernelYet},
+    {.name = "QLinearConv",
+     .precision = kDeny,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+    {.name = "QLinearMatMul",
+     .precision = kDeny,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+    {.name = "ConvInteger",
+     .precision = kDeny,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+    {.name = "MatMulInteger",
+     .precision = kDeny,
+     .no_gradient_operands = kAllBits,
+     .padding = kUnpadded,
+     .not_differentiable = kNoFloatOperand,
+     .no_kernel = kNoKernelYet},
+};
+
+}  // namespace
+
+std::span<const OpDef> quantize_ops() { return kQuantizeOps; }
+
+}  // namespace mezzo

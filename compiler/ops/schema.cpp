@@ -1,0 +1,160 @@
+#include "compiler/ops/schema.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ops/onnx_schema.h"
+
+namespace mezzo {
+namespace {
+
+using Parameter = onnx::OpSchema::FormalParameter;
+
+// What the precision passes ask of one operand or result.
+struct ParameterFacts {
+  std::uint32_t dtypes = 0;  // bit per DType
+  std::string type_variable;
+};
+struct SchemaFacts {
+  std::vector<ParameterFacts> operands, results;
+  bool variadic_operands = false, variadic_results = false;
+};
+
+static_assert(kDTypeCount <= 32, "a set of element types fits one word");
+
+// The spelling of tensor types in schemas, by DType.
+const std::array<std::string, kDTypeCount>& tensor_type_names() {
+  static const auto* names = [] {
+    auto* list = new std::array<std::string, kDTypeCount>;
+    for (int i = 1; i < kDTypeCount; ++i) {
+      (*list)[i] = "tensor(" + std::string(dtype_name(static_cast<DType>(i))) + ")";
+    }
+    return list;
+  }();
+  return *names;
+}
+
+ParameterFacts facts_of(const Parameter& parameter, const onnx::OpSchema& schema) {
+  ParameterFacts facts;
+  const auto& names = tensor_type_names();
+  for (const std::string* type : parameter.GetTypes()) {
+    const auto found = std::find(names.begin() + 1, names.end(), *type);
+    if (found != names.end()) facts.dtypes |= 1U << (found - names.begin());
+  }
+  // A heterogeneous variadic parameter gives each operand its own type under the same letter.
+  const bool shared =
+      parameter.GetOption() != onnx::OpSchema::Variadic || parameter.GetIsHomogeneous();
+  const auto& variables = schema.typeConstraintParams();
+  const bool is_variable = std::any_of(
+      variables.begin(), variables.end(),
+      [&](const auto& constraint) { return constraint.type_param_str == parameter.GetTypeStr(); });
+  if (shared && is_variable) facts.type_variable = parameter.GetTypeStr();
+  return facts;
+}
+
+SchemaFacts facts_of(const onnx::OpSchema& schema) {
+  SchemaFacts facts;
+  for (const Parameter& operand : schema.inputs())
+    facts.operands.push_back(facts_of(operand, schema));
+  for (const Parameter& result : schema.outputs())
+    facts.results.push_back(facts_of(result, schema));
+  const auto ends_variadic = [](const std::vector<Parameter>& list) {
+    return !list.empty() && list.back().GetOption() == onnx::OpSchema::Variadic;
+  };
+  facts.variadic_operands = ends_variadic(schema.inputs());
+  facts.variadic_results = ends_variadic(schema.outputs());
+  return facts;
+}
+
+// Computed once per schema. The registry never moves its schemas, so their addresses are keys.
+const SchemaFacts* schema_facts(const Node& node, std::int64_t opset) {
+  if (opset > std::numeric_limits<int>::max()) return nullptr;
+  const auto* schema = find_schema(node.op_type(), node.domain(), static_cast<int>(opset));
+  if (schema == nullptr) return nullptr;
+  static std::mutex mutex;
+  static auto* cache = new std::unordered_map<const onnx::OpSchema*, std::unique_ptr<SchemaFacts>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& slot = (*cache)[schema];
+  if (!slot) slot = std::make_unique<SchemaFacts>(facts_of(*schema));
+  return slot.get();
+}
+
+const ParameterFacts* at(const std::vector<ParameterFacts>& list, bool variadic,
+                         std::size_t index) {
+  if (index < list.size()) return &list[index];
+  return variadic ? &list.back() : nullptr;
+}
+
+const ParameterFacts* operand_facts(const Node& node, std::size_t index, std::int64_t opset) {
+  const SchemaFacts* facts = schema_facts(node, opset);
+  return facts ? at(facts->operands, facts->variadic_operands, index) : nullptr;
+}
+
+const ParameterFacts* result_facts(const Node& node, std::size_t index, std::int64_t opset) {
+  const SchemaFacts* facts = schema_facts(node, opset);
+  return facts ? at(facts->results, facts->variadic_results, index) : nullptr;
+}
+
+std::optional<bool> accepts(const ParameterFacts* facts, DType dtype) {
+  if (facts == nullptr) return std::nullopt;
+  return (facts->dtypes >> static_cast<int>(dtype) & 1U) != 0;
+}
+
+}  // namespace
+
+int newest_opset(std::string_view domain) {
+  const auto& ranges = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+  const auto found = ranges.find(std::string(schema_domain(domain)));
+  return found == ranges.end() ? 0 : found->second.second;
+}
+
+const onnx::OpSchema* find_schema(std::string_view op_type, std::string_view domain, int opset) {
+  return onnx::OpSchemaRegistry::Schema(std::string(op_type), opset,
+                                        std::string(schema_domain(domain)));
+}
+
+bool has_schema(std::string_view op_type, std::string_view domain, std::int64_t opset) {
+  return opset <= std::numeric_limits<int>::max() &&
+         find_schema(op_type, domain, static_cast<int>(opset)) != nullptr;
+}
+
+std::optional<bool> operand_accepts(const Node& node, std::size_t index, DType dtype,
+                                    std::int64_t opset) {
+  return accepts(operand_facts(node, index, opset), dtype);
+}
+
+std::optional<bool> result_accepts(const Node& node, std::size_t index, DType dtype,
+                                   std::int64_t opset) {
+  return accepts(result_facts(node, index, opset), dtype);
+}
+
+std::string_view operand_type_variable(const Node& node, std::size_t index, std::int64_t opset) {
+  const ParameterFacts* facts = operand_facts(node, index, opset);
+  return facts ? std::string_view(facts->type_variable) : std::string_view();
+}
+
+std::string_view result_type_variable(const Node& node, std::size_t index, std::int64_t opset) {
+  const ParameterFacts* facts = result_facts(node, index, opset);
+  return facts ? std::string_view(facts->type_variable) : std::string_view();
+}
+
+std::int64_t first_opset_accepting(std::string_view op_type, std::string_view domain, DType dtype) {
+  const int newest = newest_opset(domain);
+  const std::string& wanted = tensor_type_names()[static_cast<int>(dtype)];
+  for (int opset = 1; opset <= newest; ++opset) {
+    const auto* schema = find_schema(op_type, domain, opset);
+    if (schema == nullptr || schema->inputs().empty()) continue;
+    for (const std::string* type : schema->inputs()[0].GetTypes()) {
+      if (*type == wanted) return opset;
+    }
+  }
+  return 0;
+}
+
+}  // namespace mezzo
