@@ -1,0 +1,74 @@
+#include "compiler/support/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "compiler/support/text.h"
+
+namespace mezzo {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status cannot_read(const std::string& path, int error) {
+  return invalid_argument(printable(path) + ": cannot be read: " + std::strerror(error));
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer before we can refuse it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return cannot_read(path, errno);
+  struct stat facts = {};
+  if (::fstat(file.get(), &facts) != 0) return cannot_read(path, errno);
+  if (S_ISDIR(facts.st_mode)) {
+    return invalid_argument(printable(path) + ": expected a file, got a folder");
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return invalid_argument(printable(path) +
+                            ": expected a regular file, got a device or pipe. Hint: write the "
+                            "data to a file first, it is mapped into memory");
+  }
+  const auto size = static_cast<std::size_t>(facts.st_size);
+  const std::byte* data = nullptr;
+  if (size > 0) {
+    void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (mapping == MAP_FAILED) return cannot_read(path, errno);
+    data = static_cast<const std::byte*>(mapping);
+  }
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, data, size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+StatusOr<std::span<const std::byte>> MappedFile::slice(std::uint64_t offset,
+                                                       std::uint64_t length) const {
+  if (offset > size_ || length > size_ - offset) {
+    return invalid_argument(printable(path_) + ": needs " + std::to_string(length) +
+                            " bytes at offset " + std::to_string(offset) + ", but the file has " +
+                            std::to_string(size_) + ". Hint: the file may be truncated");
+  }
+  return bytes().subspan(offset, length);
+}
+
+}  // namespace mezzo
