@@ -81,27 +81,19 @@ CastBlock pick(Overflow overflow) {
 template <typename From>
 CastBlock pick(DType to, Overflow overflow) {
   switch (to) {
-    case DType::kFloat16:
-      return pick<From, F16>(overflow);
-    case DType::kBFloat16:
-      return pick<From, BF16>(overflow);
-    case DType::kFloat64:
-      return pick<From, F64>(overflow);
-    default:
-      return pick<From, F32>(overflow);
+    case DType::kFloat16: return pick<From, F16>(overflow);
+    case DType::kBFloat16: return pick<From, BF16>(overflow);
+    case DType::kFloat64: return pick<From, F64>(overflow);
+    default: return pick<From, F32>(overflow);
   }
 }
 
 CastBlock pick(DType from, DType to, Overflow overflow) {
   switch (from) {
-    case DType::kFloat16:
-      return pick<F16>(to, overflow);
-    case DType::kBFloat16:
-      return pick<BF16>(to, overflow);
-    case DType::kFloat64:
-      return pick<F64>(to, overflow);
-    default:
-      return pick<F32>(to, overflow);
+    case DType::kFloat16: return pick<F16>(to, overflow);
+    case DType::kBFloat16: return pick<BF16>(to, overflow);
+    case DType::kFloat64: return pick<F64>(to, overflow);
+    default: return pick<F32>(to, overflow);
   }
 }
 

@@ -41,37 +41,24 @@ std::vector<Out> unpack(std::span<const std::byte> bytes, std::size_t elems, uns
 template <typename Out>
 std::vector<Out> integers(DType dtype, std::span<const std::byte> bytes, std::size_t elems) {
   switch (dtype) {
-    case DType::kInt8:
-      return widen<std::int8_t, Out>(bytes, elems);
-    case DType::kUInt8:
-      return widen<std::uint8_t, Out>(bytes, elems);
-    case DType::kInt16:
-      return widen<std::int16_t, Out>(bytes, elems);
-    case DType::kUInt16:
-      return widen<std::uint16_t, Out>(bytes, elems);
-    case DType::kInt32:
-      return widen<std::int32_t, Out>(bytes, elems);
-    case DType::kUInt32:
-      return widen<std::uint32_t, Out>(bytes, elems);
-    case DType::kInt64:
-      return widen<std::int64_t, Out>(bytes, elems);
-    case DType::kUInt64:
-      return widen<std::uint64_t, Out>(bytes, elems);
-    case DType::kInt4:
-      return unpack<Out>(bytes, elems, 4, Sign::kSigned);
-    case DType::kUInt4:
-      return unpack<Out>(bytes, elems, 4, Sign::kUnsigned);
-    case DType::kInt2:
-      return unpack<Out>(bytes, elems, 2, Sign::kSigned);
-    case DType::kUInt2:
-      return unpack<Out>(bytes, elems, 2, Sign::kUnsigned);
+    case DType::kInt8: return widen<std::int8_t, Out>(bytes, elems);
+    case DType::kUInt8: return widen<std::uint8_t, Out>(bytes, elems);
+    case DType::kInt16: return widen<std::int16_t, Out>(bytes, elems);
+    case DType::kUInt16: return widen<std::uint16_t, Out>(bytes, elems);
+    case DType::kInt32: return widen<std::int32_t, Out>(bytes, elems);
+    case DType::kUInt32: return widen<std::uint32_t, Out>(bytes, elems);
+    case DType::kInt64: return widen<std::int64_t, Out>(bytes, elems);
+    case DType::kUInt64: return widen<std::uint64_t, Out>(bytes, elems);
+    case DType::kInt4: return unpack<Out>(bytes, elems, 4, Sign::kSigned);
+    case DType::kUInt4: return unpack<Out>(bytes, elems, 4, Sign::kUnsigned);
+    case DType::kInt2: return unpack<Out>(bytes, elems, 2, Sign::kSigned);
+    case DType::kUInt2: return unpack<Out>(bytes, elems, 2, Sign::kUnsigned);
     case DType::kBool: {
       std::vector<Out> values(elems);
       for (std::size_t i = 0; i < elems; ++i) values[i] = bytes[i] != std::byte{0} ? 1 : 0;
       return values;
     }
-    default:
-      return {};
+    default: return {};
   }
 }
 
@@ -120,34 +107,20 @@ std::vector<std::byte> scalar_bytes(DType dtype, double value) {
   }
   const double rounded = std::nearbyint(value);
   switch (dtype) {
-    case DType::kInt8:
-      return integer_bytes<std::int8_t>(rounded);
-    case DType::kUInt8:
-      return integer_bytes<std::uint8_t>(rounded);
-    case DType::kInt16:
-      return integer_bytes<std::int16_t>(rounded);
-    case DType::kUInt16:
-      return integer_bytes<std::uint16_t>(rounded);
-    case DType::kInt32:
-      return integer_bytes<std::int32_t>(rounded);
-    case DType::kUInt32:
-      return integer_bytes<std::uint32_t>(rounded);
-    case DType::kInt64:
-      return integer_bytes<std::int64_t>(rounded);
-    case DType::kUInt64:
-      return integer_bytes<std::uint64_t>(rounded);
-    case DType::kInt4:
-      return packed_bytes(rounded, -8, 7, 0xfU);
-    case DType::kUInt4:
-      return packed_bytes(rounded, 0, 15, 0xfU);
-    case DType::kInt2:
-      return packed_bytes(rounded, -2, 1, 0x3U);
-    case DType::kUInt2:
-      return packed_bytes(rounded, 0, 3, 0x3U);
-    case DType::kBool:
-      return {value != 0 ? std::byte{1} : std::byte{0}};
-    default:
-      return std::vector<std::byte>(dtype_bytes(dtype, 1));
+    case DType::kInt8: return integer_bytes<std::int8_t>(rounded);
+    case DType::kUInt8: return integer_bytes<std::uint8_t>(rounded);
+    case DType::kInt16: return integer_bytes<std::int16_t>(rounded);
+    case DType::kUInt16: return integer_bytes<std::uint16_t>(rounded);
+    case DType::kInt32: return integer_bytes<std::int32_t>(rounded);
+    case DType::kUInt32: return integer_bytes<std::uint32_t>(rounded);
+    case DType::kInt64: return integer_bytes<std::int64_t>(rounded);
+    case DType::kUInt64: return integer_bytes<std::uint64_t>(rounded);
+    case DType::kInt4: return packed_bytes(rounded, -8, 7, 0xfU);
+    case DType::kUInt4: return packed_bytes(rounded, 0, 15, 0xfU);
+    case DType::kInt2: return packed_bytes(rounded, -2, 1, 0x3U);
+    case DType::kUInt2: return packed_bytes(rounded, 0, 3, 0x3U);
+    case DType::kBool: return {value != 0 ? std::byte{1} : std::byte{0}};
+    default: return std::vector<std::byte>(dtype_bytes(dtype, 1));
   }
 }
 

@@ -50,20 +50,14 @@ std::string to_string(const TensorType& type) {
 std::string to_string(const Type& type) {
   const auto element = [&] { return type.element ? to_string(*type.element) : std::string("?"); };
   switch (type.kind) {
-    case Type::Kind::kUnknown:
-      return "?";
-    case Type::Kind::kTensor:
-      return to_string(type.tensor);
-    case Type::Kind::kSparseTensor:
-      return "sparse_tensor(" + to_string(type.tensor) + ")";
-    case Type::Kind::kSequence:
-      return "seq(" + element() + ")";
-    case Type::Kind::kOptional:
-      return "optional(" + element() + ")";
+    case Type::Kind::kUnknown: return "?";
+    case Type::Kind::kTensor: return to_string(type.tensor);
+    case Type::Kind::kSparseTensor: return "sparse_tensor(" + to_string(type.tensor) + ")";
+    case Type::Kind::kSequence: return "seq(" + element() + ")";
+    case Type::Kind::kOptional: return "optional(" + element() + ")";
     case Type::Kind::kMap:
       return "map(" + std::string(dtype_name(type.key)) + ", " + element() + ")";
-    case Type::Kind::kOpaque:
-      return "opaque(" + type.opaque_domain + ", " + type.opaque_name + ")";
+    case Type::Kind::kOpaque: return "opaque(" + type.opaque_domain + ", " + type.opaque_name + ")";
   }
   return "?";
 }

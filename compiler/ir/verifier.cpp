@@ -11,6 +11,27 @@ namespace {
 
 std::string quoted(const Value& value) { return "value '" + value.name() + "'"; }
 
+bool encloses(const Graph* outer, const Graph* graph) {
+  while (graph && graph != outer) graph = graph->enclosing();
+  return graph != nullptr;
+}
+
+Status check_uses(const Value& value, std::size_t found) {
+  for (const Use& use : value.uses()) {
+    if (use.node->operand(use.operand) != &value) {
+      return internal_error(quoted(value) + ": a use is listed that " + describe(*use.node) +
+                            " does not have");
+    }
+    if (found != value.uses().size() && !encloses(value.graph(), use.node->graph())) {
+      return internal_error(quoted(value) + ": is used outside its graph by " +
+                            describe(*use.node));
+    }
+  }
+  if (found == value.uses().size()) return ok_status();
+  return internal_error(quoted(value) + ": expected " + std::to_string(found) +
+                        " listed uses, got " + std::to_string(value.uses().size()));
+}
+
 // Walks graphs from outside in, in program order. A pointer is looked into only after it was found
 // among the values of a graph that encloses the place, so dangling ones are reported, not followed.
 class Verifier {
@@ -27,17 +48,7 @@ class Verifier {
   Status leave(const Graph& graph) {
     for (const Value* value : graph.values()) {
       const auto counted = use_counts_.find(value);
-      const std::size_t found = counted == use_counts_.end() ? 0 : counted->second;
-      if (found != value->uses().size()) {
-        return internal_error(quoted(*value) + ": expected " + std::to_string(found) +
-                              " listed uses, got " + std::to_string(value->uses().size()));
-      }
-      for (const Use& use : value->uses()) {
-        if (use.node->operand(use.operand) != value) {
-          return internal_error(quoted(*value) + ": a use is listed that " + describe(*use.node) +
-                                " does not have");
-        }
-      }
+      MEZZO_RETURN_IF_ERROR(check_uses(*value, counted == use_counts_.end() ? 0 : counted->second));
       known_.erase(value);
       defined_.erase(value);
       use_counts_.erase(value);

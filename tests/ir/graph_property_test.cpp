@@ -30,22 +30,14 @@ class RandomEditor {
   void step() {
     switch (below(9)) {
       case 0:
-      case 1:
-        return add_node(pick_graph());
-      case 2:
-        return add_if();
-      case 3:
-        return set_operand();
-      case 4:
-        return replace(&Graph::replace_uses);
-      case 5:
-        return replace(&Graph::replace_operand_uses);
-      case 6:
-        return erase_one();
-      case 7:
-        return move_and_sort();
-      default:
-        return rename_or_sweep();
+      case 1: return add_node(pick_graph());
+      case 2: return add_if();
+      case 3: return set_operand();
+      case 4: return replace(&Graph::replace_uses);
+      case 5: return replace(&Graph::replace_operand_uses);
+      case 6: return erase_one();
+      case 7: return move_and_sort();
+      default: return rename_or_sweep();
     }
   }
 
