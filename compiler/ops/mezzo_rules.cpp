@@ -57,6 +57,11 @@ Status infer_dtype_of_operand0(Node& node) {
 }
 
 Status infer_matmul_t(Node& node) {
+  return infer_product(node, node.int_attribute("trans_a", 0) != 0,
+                       node.int_attribute("trans_b", 0) != 0);
+}
+
+Status infer_product(Node& node, bool trans_a, bool trans_b) {
   const TensorType* a = tensor_operand(node, 0);
   const TensorType* b = tensor_operand(node, 1);
   if (a == nullptr || b == nullptr || !a->shape || !b->shape) return infer_dtype_of_operand0(node);
@@ -65,8 +70,8 @@ Status infer_matmul_t(Node& node) {
   if (rank < 2 || b_dims.size() != rank) {
     return invalid_argument("expected operands of equal rank of at least 2");
   }
-  if (node.int_attribute("trans_a", 0) != 0) std::swap(a_dims[rank - 1], a_dims[rank - 2]);
-  if (node.int_attribute("trans_b", 0) != 0) std::swap(b_dims[rank - 1], b_dims[rank - 2]);
+  if (trans_a) std::swap(a_dims[rank - 1], a_dims[rank - 2]);
+  if (trans_b) std::swap(b_dims[rank - 1], b_dims[rank - 2]);
   const Dim& inner_a = a_dims[rank - 1];
   const Dim& inner_b = b_dims[rank - 2];
   if (inner_a.known() && inner_b.known() && inner_a.value != inner_b.value) {

@@ -15,6 +15,8 @@ Status infer_like_operand0(Node& node);
 Status infer_like_operand1(Node& node);
 Status infer_dtype_of_operand0(Node& node);
 Status infer_matmul_t(Node& node);
+// a b with the last two dims of a or b exchanged first. Ranks must be equal, batches broadcast.
+Status infer_product(Node& node, bool trans_a, bool trans_b);
 Status infer_conv_grad_bias(Node& node);
 Status infer_norm_grad(Node& node);  // dx like x, dscale and dbias like scale
 Status infer_layer_norm(Node& node);

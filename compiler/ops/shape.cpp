@@ -1,5 +1,7 @@
 // Shapes, constants and generators. Most of them are folded into constants before anything
 // runs; what they generate is exact in FP32 only.
+#include <string>
+
 #include "compiler/ops/families.h"
 
 namespace mezzo {
@@ -7,6 +9,17 @@ namespace {
 
 using enum PrecisionCategory;
 using enum PadRule;
+
+// The kernel takes the value as a second operand, which a tensor in an attribute is not.
+Status lower_constant_of_shape(const Node& node, LoweredOp&) {
+  const Attribute* value = node.attribute("value");
+  const auto* tensor = value ? std::get_if<NamedTensor>(&value->value) : nullptr;
+  if (tensor == nullptr || !tensor->tensor) return ok_status();
+  for (const double element : tensor->tensor->to_doubles()) {
+    if (element != 0.0) return unimplemented(describe(node) + ": " + std::string(kFolded));
+  }
+  return ok_status();
+}
 
 constexpr OpDef kShapeOps[] = {
     {.name = "Shape",
@@ -29,14 +42,13 @@ constexpr OpDef kShapeOps[] = {
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kNoFloatOperand,
-     .no_kernel = kFolded},
+     .lower = lower_constant_of_shape},
     // Steps add up: above 2048 float16 cannot count.
     {.name = "Range",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kPiecewiseConstant,
-     .no_kernel = kFolded},
+     .not_differentiable = kPiecewiseConstant},
     {.name = "EyeLike",
      .precision = kClear,
      .no_gradient_operands = kAllBits,
