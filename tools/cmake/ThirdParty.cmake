@@ -33,6 +33,7 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Protobuf 3.21 REQUIRED)  # before ONNX, whose CMake files name its target
 find_package(nlohmann_json 3.11 REQUIRED CONFIG)
 find_package(fmt 9 REQUIRED CONFIG)
+find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)     # headers only: Boost.Graph's max-flow
 
@@ -50,7 +51,6 @@ function(mezzo_find_library target library header)
   set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${library}_LIBRARY}
                         INTERFACE_INCLUDE_DIRECTORIES ${${library}_INCLUDE_DIR})
 endfunction()
-mezzo_find_library(mezzo::libzip zip zip.h)
 mezzo_find_library(mezzo::xxhash xxhash xxhash.h)
 
 if(MEZZO_BUILD_TESTS)

@@ -1,0 +1,61 @@
+// Learning-rate schedules.
+//
+// With u the number of steps applied so far (0 for the first step), n the total number of steps and
+// w the warm-up steps, the base rate is multiplied by factor(u):
+//   warm-up      (u + 1) / w                     while u < w, for every kind but one-cycle
+//   constant     1
+//   cosine       m + (1 - m) (1 + cos(pi (u - w) / (n - w))) / 2, m = min_factor; m for u >= n
+//   step         gamma ^ floor((u - w) / step_size)
+//   one-cycle    cosine from 1/div to 1 over the first pct_start of the steps, then cosine down to
+//                1/(div final_div), as torch.optim.lr_scheduler.OneCycleLR with its defaults
+//
+// The argument counts applied steps only: a step skipped for an overflow leaves the schedule where
+// it is, and the next one runs at the same rate.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "compiler/support/status.h"
+
+namespace mezzo::runtime {
+
+enum class LrScheduleKind { kConstant, kCosine, kStep, kOneCycle };
+
+struct LrScheduleOptions {
+  LrScheduleKind kind = LrScheduleKind::kConstant;
+  double base_lr = 1e-3;  // the peak for one-cycle
+  std::int64_t warmup_steps = 0;
+  std::int64_t total_steps = 0;  // needed by cosine and one-cycle
+  double min_factor = 0.0;       // cosine
+  std::int64_t step_size = 0;    // step
+  double gamma = 0.1;            // step
+  double pct_start = 0.3;        // one-cycle
+  double div_factor = 25.0;
+  double final_div_factor = 1e4;
+};
+
+class LrSchedule {
+ public:
+  // InvalidArgument naming the option: a rate that is negative or not finite, warm-up not below
+  // the total of a cosine, no step size, one-cycle with warm-up (it has its own) or under 2 steps.
+  static StatusOr<LrSchedule> create(const LrScheduleOptions& options);
+
+  // REQUIRES: applied_steps >= 0.
+  double factor(std::int64_t applied_steps) const;
+  double rate(std::int64_t applied_steps) const { return options_.base_lr * factor(applied_steps); }
+
+  const LrScheduleOptions& options() const { return options_; }
+
+ private:
+  explicit LrSchedule(const LrScheduleOptions& options) : options_(options) {}
+  double one_cycle(std::int64_t applied_steps) const;
+
+  LrScheduleOptions options_;
+};
+
+// "constant", "cosine", "warmup-cosine" (cosine; its warm-up is the option's), "step", "one-cycle".
+StatusOr<LrScheduleKind> parse_lr_schedule(std::string_view name);
+std::string_view lr_schedule_name(LrScheduleKind kind);
+
+}  // namespace mezzo::runtime

@@ -1,0 +1,210 @@
+// Compiled with -fno-math-errno (so that sqrt is an instruction) and -ffp-contract=off (so that all
+// variants give the same bits). The bodies below are inlined into one function per instruction set.
+#include "runtime/train/optimizer_loops.h"
+
+#include <bit>
+#include <cmath>
+
+namespace mezzo::runtime {
+namespace {
+
+// Rounds as compiler/support/half.h does, without branches so that it vectorises.
+[[gnu::always_inline]] inline std::uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const std::uint32_t quiet_nan = (bits >> 16) | 0x40U;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? quiet_nan : rounded);
+}
+
+[[gnu::always_inline]] inline std::uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000U;
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(aligned) - 0x3f000000U;
+  const std::uint32_t normal = (magnitude + 0xfffU + ((magnitude >> 13) & 1U) - 0x38000000U) >> 13;
+  std::uint32_t result = magnitude < 0x38800000U ? subnormal : normal;
+  result = magnitude >= 0x477ff000U ? 0x7c00U : result;
+  result = magnitude > 0x7f800000U ? 0x7e00U : result;
+  return static_cast<std::uint16_t>(sign | result);
+}
+
+enum class Low { kNone, kBf16, kF16 };
+
+template <Low low>
+[[gnu::always_inline]] inline void store_low(std::uint16_t* to, std::int64_t i, float value) {
+  if constexpr (low == Low::kBf16) to[i] = to_bf16(value);
+  if constexpr (low == Low::kF16) to[i] = to_f16(value);
+}
+
+[[gnu::always_inline]] inline float unscaled(float g, float inverse_scale, float clip_factor,
+                                             float clip_value) {
+  const float value = g * inverse_scale * clip_factor;
+  const float below = value > clip_value ? clip_value : value;
+  return below < -clip_value ? -clip_value : below;
+}
+
+[[gnu::always_inline]] inline double sum_of_squares_body(const float* __restrict g,
+                                                         std::int64_t n) {
+  constexpr std::int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  const std::int64_t whole = n / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < kLanes; ++j) {
+      const auto value = static_cast<double>(g[i + j]);
+      lanes[j] += value * value;
+    }
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    const auto value = static_cast<double>(g[i]);
+    lanes[i - whole] += value * value;
+  }
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
+
+enum class Velocity { kNone, kPlain, kNesterov };
+
+template <Velocity kind, Low low>
+[[gnu::always_inline]] inline void sgd_loop(const SgdArguments& a) {
+  float* __restrict w = a.w;
+  const float* __restrict grad = a.g;
+  float* __restrict velocity = a.velocity;
+  std::uint16_t* __restrict copy = a.low;
+  const float inverse_scale = a.inverse_scale, clip_factor = a.clip_factor;
+  const float clip_value = a.clip_value, lr = a.lr, weight_decay = a.weight_decay;
+  const float momentum = a.momentum;
+#pragma omp simd
+  for (std::int64_t i = 0; i < a.n; ++i) {
+    const float g = unscaled(grad[i], inverse_scale, clip_factor, clip_value) + weight_decay * w[i];
+    float direction = g;
+    if constexpr (kind != Velocity::kNone) {
+      const float v = momentum * velocity[i] + g;
+      velocity[i] = v;
+      direction = kind == Velocity::kNesterov ? g + momentum * v : v;
+    }
+    const float updated = w[i] - lr * direction;
+    w[i] = updated;
+    store_low<low>(copy, i, updated);
+  }
+}
+
+template <Low low>
+[[gnu::always_inline]] inline void sgd_kinds(const SgdArguments& a) {
+  if (a.velocity == nullptr) return sgd_loop<Velocity::kNone, low>(a);
+  if (a.nesterov) return sgd_loop<Velocity::kNesterov, low>(a);
+  sgd_loop<Velocity::kPlain, low>(a);
+}
+
+[[gnu::always_inline]] inline void sgd_body(const SgdArguments& a) {
+  if (a.low_dtype == DType::kBFloat16) return sgd_kinds<Low::kBf16>(a);
+  if (a.low_dtype == DType::kFloat16) return sgd_kinds<Low::kF16>(a);
+  sgd_kinds<Low::kNone>(a);
+}
+
+template <Low low>
+[[gnu::always_inline]] inline void adam_loop(const AdamArguments& a) {
+  float* __restrict w = a.w;
+  const float* __restrict grad = a.g;
+  float* __restrict mean = a.mean;
+  float* __restrict mean_square = a.mean_square;
+  std::uint16_t* __restrict copy = a.low;
+  const AdamArguments k = a;  // the compiler may keep these in registers: nothing points to them
+#pragma omp simd
+  for (std::int64_t i = 0; i < k.n; ++i) {
+    const float g =
+        unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value) + k.weight_decay * w[i];
+    const float m = mean[i] + k.one_minus_beta1 * (g - mean[i]);
+    const float v = k.beta2 * mean_square[i] + k.one_minus_beta2 * g * g;
+    mean[i] = m;
+    mean_square[i] = v;
+    const float denominator = std::sqrt(v) / k.root_correction + k.eps;
+    // eps = 0 and no gradient ever: 0/0 counts as 0.
+    const float divisor = denominator == 0.0F ? 1.0F : denominator;
+    const float updated = w[i] * k.keep - k.step_size * m / divisor;
+    w[i] = updated;
+    store_low<low>(copy, i, updated);
+  }
+}
+
+[[gnu::always_inline]] inline void adam_body(const AdamArguments& a) {
+  if (a.low_dtype == DType::kBFloat16) return adam_loop<Low::kBf16>(a);
+  if (a.low_dtype == DType::kFloat16) return adam_loop<Low::kF16>(a);
+  adam_loop<Low::kNone>(a);
+}
+
+template <Low low>
+[[gnu::always_inline]] inline void write_low_loop(const float* __restrict w,
+                                                  std::uint16_t* __restrict to, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) store_low<low>(to, i, w[i]);
+}
+
+[[gnu::always_inline]] inline void write_low_body(const float* w, std::uint16_t* to, DType dtype,
+                                                  std::int64_t n) {
+  if (dtype == DType::kBFloat16) return write_low_loop<Low::kBf16>(w, to, n);
+  write_low_loop<Low::kF16>(w, to, n);
+}
+
+namespace plain {
+double sum_of_squares(const float* g, std::int64_t n) { return sum_of_squares_body(g, n); }
+void sgd(const SgdArguments& a) { sgd_body(a); }
+void adam(const AdamArguments& a) { adam_body(a); }
+void write_low(const float* w, std::uint16_t* low, DType dtype, std::int64_t n) {
+  write_low_body(w, low, dtype, n);
+}
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+}  // namespace plain
+
+#ifdef __x86_64__
+namespace v3 {  // AVX2
+[[gnu::target("arch=x86-64-v3")]] double sum_of_squares(const float* g, std::int64_t n) {
+  return sum_of_squares_body(g, n);
+}
+[[gnu::target("arch=x86-64-v3")]] void sgd(const SgdArguments& a) { sgd_body(a); }
+[[gnu::target("arch=x86-64-v3")]] void adam(const AdamArguments& a) { adam_body(a); }
+[[gnu::target("arch=x86-64-v3")]] void write_low(const float* w, std::uint16_t* low, DType dtype,
+                                                 std::int64_t n) {
+  write_low_body(w, low, dtype, n);
+}
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+}  // namespace v3
+
+namespace v4 {  // AVX-512
+[[gnu::target("arch=x86-64-v4")]] double sum_of_squares(const float* g, std::int64_t n) {
+  return sum_of_squares_body(g, n);
+}
+[[gnu::target("arch=x86-64-v4")]] void sgd(const SgdArguments& a) { sgd_body(a); }
+[[gnu::target("arch=x86-64-v4")]] void adam(const AdamArguments& a) { adam_body(a); }
+[[gnu::target("arch=x86-64-v4")]] void write_low(const float* w, std::uint16_t* low, DType dtype,
+                                                 std::int64_t n) {
+  write_low_body(w, low, dtype, n);
+}
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+}  // namespace v4
+#endif
+
+}  // namespace
+
+int optimizer_loops_variants(OptimizerLoopsVariant (&variants)[3]) {
+  int count = 0;
+  variants[count++] = {"plain", &plain::kLoops};
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("x86-64-v3")) variants[count++] = {"x86-64-v3", &v3::kLoops};
+  if (__builtin_cpu_supports("x86-64-v4")) variants[count++] = {"x86-64-v4", &v4::kLoops};
+#endif
+  return count;
+}
+
+const OptimizerLoops& optimizer_loops() {
+  static const OptimizerLoops* const best = [] {
+    OptimizerLoopsVariant variants[3];
+    return variants[optimizer_loops_variants(variants) - 1].loops;
+  }();
+  return *best;
+}
+
+}  // namespace mezzo::runtime
