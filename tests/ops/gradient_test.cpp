@@ -1,0 +1,147 @@
+// Every gradient rule against central differences, in double on the reference kernels.
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+
+#include "compiler/ops/op_def.h"
+#include "tests/ops/samples.h"
+#include "tests/support/status_test.h"
+
+namespace mezzo::test {
+namespace {
+
+// Step and tolerance of the differences: truncation goes with the step squared, rounding with 1e-16
+// over the step. Constants in the graph (1 / count, alpha) are float32, hence not tighter.
+constexpr double kStep = 1e-5;
+constexpr double kTolerance = 2e-7;
+
+// loss = sum over floating results with a gradient of result x weight.
+struct Loss {
+  std::vector<std::vector<double>> weights;  // per result; empty where the result has none
+
+  double of(const Node& node, const Environment& environment) const {
+    double sum = 0.0;
+    for (std::size_t r = 0; r < weights.size(); ++r) {
+      const double* y = weights[r].empty() ? nullptr : environment.at(node.result(r)).values();
+      for (std::size_t i = 0; i < weights[r].size(); ++i) sum += y[i] * weights[r][i];
+    }
+    return sum;
+  }
+};
+
+// Split's results all take a gradient; of the others the first does, the rest are statistics.
+bool takes_gradient(const Node& node, std::size_t result) {
+  return result == 0 || node.is("Split");
+}
+
+class GradientCheck {
+ public:
+  GradientCheck(BuiltSample built, const OpDef& op)
+      : built_(std::move(built)), node_(*built_.node), op_(op) {}
+
+  void run() {
+    const std::size_t original_results = node_.results().size();
+    Builder builder(*built_.model.graph, type_inference(built_.model));
+    GradientContext ctx{builder, node_, {}, {}};
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> uniform(0.5, 1.5);
+    for (std::size_t r = 0; r < original_results; ++r) {
+      loss_.weights.emplace_back();
+      ctx.result_grads.push_back(nullptr);
+      if (!takes_gradient(node_, r)) continue;
+      const std::vector<std::int64_t> dims = node_.result(r)->tensor_type().dims();
+      Value* dy = built_.model.graph->add_input("dy" + std::to_string(r), node_.result(r)->type);
+      ctx.result_grads[r] = dy;
+      for (std::int64_t i = 0; i < Buffer::of(DType::kFloat64, dims).desc.elems(); ++i) {
+        loss_.weights[r].push_back(uniform(random) * (i % 2 == 0 ? 1.0 : -1.0));
+      }
+      built_.inputs[dy] = Buffer::doubles(dims, loss_.weights[r]);
+    }
+    for (std::size_t i = 0; i < node_.operand_count(); ++i) ctx.wanted.push_back(is_wanted(i));
+    const auto grads = op_.gradient(ctx);
+    ASSERT_THAT(grads, IsOk());
+    ASSERT_THAT(builder.status(), IsOk());
+    check(*grads);
+  }
+
+ private:
+  bool is_wanted(std::size_t i) const {
+    const Value* operand = node_.operand(i);
+    return operand != nullptr && built_.inputs.count(operand) > 0 &&
+           is_floating(operand->dtype()) && (op_.no_gradient_operands >> i & 1U) == 0;
+  }
+
+  void check(const std::vector<Value*>& grads) {
+    Environment environment = built_.inputs;
+    ASSERT_THAT(interpret(*built_.model.graph, environment), IsOk());
+    bool some_nonzero = false;
+    bool any_wanted = false;
+    for (std::size_t i = 0; i < node_.operand_count(); ++i) {
+      if (!is_wanted(i)) continue;
+      any_wanted = true;
+      ASSERT_LT(i, grads.size());
+      ASSERT_NE(grads[i], nullptr) << "operand " << i << " got no gradient";
+      const Buffer& got = environment.at(grads[i]);
+      EXPECT_EQ(got.desc.dims, environment.at(node_.operand(i)).desc.dims) << "operand " << i;
+      check_operand(i, got, some_nonzero);
+    }
+    ASSERT_TRUE(any_wanted);
+    EXPECT_TRUE(some_nonzero) << "all gradients are zero";
+  }
+
+  void check_operand(std::size_t i, const Buffer& got, bool& some_nonzero) {
+    for (std::int64_t e = 0; e < got.desc.elems(); ++e) {
+      const double expected = difference(*node_.operand(i), e);
+      some_nonzero = some_nonzero || std::abs(expected) > 1e-6;
+      ASSERT_NEAR(got.values()[e], expected, kTolerance * (1.0 + std::abs(expected)))
+          << "operand " << i << ", element " << e;
+    }
+  }
+
+  // (loss(x + step) - loss(x - step)) / (2 step) for one element of one operand.
+  double difference(const Value& operand, std::int64_t element) {
+    double losses[2];
+    for (const int side : {0, 1}) {
+      Environment environment = built_.inputs;
+      environment.at(&operand).values()[element] += side == 0 ? kStep : -kStep;
+      const Status status = interpret(*built_.model.graph, environment);
+      EXPECT_THAT(status, IsOk());
+      losses[side] = loss_.of(node_, environment);
+    }
+    return (losses[0] - losses[1]) / (2 * kStep);
+  }
+
+  BuiltSample built_;
+  Node& node_;
+  const OpDef& op_;
+  Loss loss_;
+};
+
+TEST(Gradient, EqualsCentralDifferences) {
+  int checked = 0;
+  for (const OpSample& sample : all_samples()) {
+    const OpDef* op = find_op(sample.op, sample.domain);
+    ASSERT_NE(op, nullptr) << sample.op;
+    if (op->gradient == nullptr) continue;
+    SCOPED_TRACE(to_string(sample));
+    auto built = build_sample(sample, 1 + checked);
+    ASSERT_THAT(built, IsOk());
+    GradientCheck(*std::move(built), *op).run();
+    ++checked;
+  }
+  EXPECT_GT(checked, 150);
+}
+
+TEST(Gradient, EveryRuleHasASample) {
+  std::set<std::pair<std::string, std::string>> sampled;
+  for (const OpSample& sample : all_samples()) sampled.insert({sample.domain, sample.op});
+  for (const OpDef* op : all_ops()) {
+    if (op->gradient == nullptr) continue;
+    EXPECT_TRUE(sampled.count({std::string(op->domain), std::string(op->name)}) > 0)
+        << op->domain << " " << op->name;
+  }
+}
+
+}  // namespace
+}  // namespace mezzo::test

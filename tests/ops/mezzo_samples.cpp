@@ -1,0 +1,107 @@
+#include "tests/ops/samples.h"
+
+namespace mezzo::test {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+OpSample mezzo(OpSample sample) {
+  sample.domain = "ai.mezzo";
+  return sample;
+}
+
+void add_elementwise_gradients(std::vector<OpSample>& samples) {
+  for (const char* op :
+       {"ReluGrad", "SigmoidGrad", "TanhGrad", "ErfGrad", "GeluGrad", "SwishGrad",
+        "HardSigmoidGrad", "HardSwishGrad", "LeakyReluGrad", "EluGrad", "SoftplusGrad", "AbsGrad",
+        "ExpGrad", "SinGrad", "CosGrad", "ClipGrad", "SoftmaxGrad", "LogSoftmaxGrad"}) {
+    samples.push_back(mezzo({.op = op, .operands = {f({2, 3}), f({2, 3})}}));
+  }
+  for (const char* op : {"LogGrad", "SqrtGrad", "ReciprocalGrad"}) {
+    samples.push_back(mezzo({.op = op, .operands = {f({2, 3}), f({2, 3}, 0.5, 2.0)}}));
+  }
+  samples.push_back(mezzo({.op = "PowGrad", .operands = {f({2, 3}), f({2, 3}, 0.5, 2.0), f({})}}));
+}
+
+void add_layer_gradients(std::vector<OpSample>& samples) {
+  samples.push_back(mezzo({.op = "SoftmaxCrossEntropyLossGrad",
+                           .operands = {f({}), f({2, 3}, -3.0, -0.1), integers({2}, {0, 2})}}));
+  samples.push_back(
+      mezzo({.op = "LayerNormalizationGrad",
+             .operands = {f({2, 3}), f({2, 3}), f({3}), f({2, 1}), f({2, 1}, 0.5, 2.0)},
+             .results = 3}));
+  samples.push_back(
+      mezzo({.op = "BatchNormalizationGrad",
+             .operands = {f({2, 3, 2}), f({2, 3, 2}), f({3}), f({3}), f({3}, 0.5, 2.0)},
+             .results = 3}));
+  const std::vector<Builder::NamedValue> window = {{"pads", Ints{1, 1, 1, 1}}};
+  samples.push_back(mezzo({.op = "ConvGradInput",
+                           .operands = {f({1, 2, 4, 4}), f({2, 3, 3, 3})},
+                           .attributes = window,
+                           .result_dims = {1, 3, 4, 4}}));
+  samples.push_back(mezzo({.op = "ConvGradWeight",
+                           .operands = {f({1, 2, 4, 4}), f({1, 3, 4, 4})},
+                           .attributes = window,
+                           .result_dims = {2, 3, 3, 3}}));
+  samples.push_back(mezzo({.op = "ConvGradBias", .operands = {f({1, 2, 4, 4})}}));
+  samples.push_back(mezzo({.op = "MaxPoolGrad",
+                           .operands = {f({1, 1, 1, 2}), integers({1, 1, 1, 2}, {1, 6})},
+                           .result_dims = {1, 1, 2, 4}}));
+  samples.push_back(mezzo({.op = "AveragePoolGrad",
+                           .operands = {f({1, 1, 2, 2})},
+                           .attributes = {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}},
+                           .result_dims = {1, 1, 4, 4}}));
+  samples.push_back(mezzo(
+      {.op = "GlobalAveragePoolGrad", .operands = {f({1, 2, 1, 1})}, .result_dims = {1, 2, 3, 3}}));
+  samples.push_back(mezzo({.op = "SliceGrad",
+                           .operands = {f({2, 2})},
+                           .attributes = {{"starts", Ints{1}},
+                                          {"ends", Ints{3}},
+                                          {"axes", Ints{0}},
+                                          {"steps", Ints{1}}},
+                           .result_dims = {4, 2}}));
+  samples.push_back(mezzo(
+      {.op = "GatherGrad", .operands = {f({2, 3}), integers({2}, {4, 4})}, .result_dims = {5, 3}}));
+  samples.push_back(mezzo(
+      {.op = "DropoutGrad", .operands = {f({4}), integers({4}, {1, 0, 1, 1}, DType::kBool)}}));
+}
+
+}  // namespace
+
+void add_mezzo_samples(std::vector<OpSample>& samples) {
+  for (const std::int64_t trans_a : {0, 1}) {
+    for (const std::int64_t trans_b : {0, 1}) {
+      samples.push_back(
+          mezzo({.op = "MatMulT",
+                 .operands = {f(trans_a ? Ints{2, 4, 3} : Ints{2, 3, 4}),
+                              f(trans_b ? Ints{1, 5, 4} : Ints{1, 4, 5})},
+                 .attributes = {{"trans_a", trans_a}, {"trans_b", trans_b}, {"alpha", 0.5F}}}));
+    }
+  }
+  samples.push_back(mezzo({.op = "AddN", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}}));
+  samples.push_back(mezzo({.op = "SumTo", .operands = {f({2, 3, 4})}, .result_dims = {3, 1}}));
+  samples.push_back(mezzo({.op = "FillZero", .result_dims = {2, 3}}));
+  samples.push_back(mezzo({.op = "Reorder", .operands = {f({2, 3, 2})}}));
+  samples.push_back(mezzo(
+      {.op = "Gelu", .operands = {f({5})}, .attributes = {{"approximate", std::string("tanh")}}}));
+  samples.push_back(mezzo({.op = "Gelu", .operands = {f({2, 5})}}));
+  samples.push_back(
+      mezzo({.op = "Swish", .operands = {f({2, 5})}, .attributes = {{"alpha", 1.5F}}}));
+  for (const std::int64_t seed : {3, 4}) {
+    samples.push_back(mezzo({.op = "Dropout",
+                             .operands = {f({4, 5}), integers({}, {7})},
+                             .attributes = {{"ratio", 0.4F}, {"seed", seed}},
+                             .results = seed == 3 ? 1U : 2U}));
+  }
+  add_elementwise_gradients(samples);
+  add_layer_gradients(samples);
+  for (const char* op : {"Gelu", "FastGelu", "QuickGelu"}) {
+    samples.push_back({.op = op, .operands = {f({2, 3})}, .domain = "com.microsoft"});
+  }
+  samples.push_back({.op = "FusedMatMul",
+                     .operands = {f({2, 3}), f({4, 3})},
+                     .attributes = {{"transB", std::int64_t{1}}, {"alpha", 2.0F}},
+                     .domain = "com.microsoft"});
+}
+
+}  // namespace mezzo::test
