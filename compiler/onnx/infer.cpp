@@ -1,0 +1,156 @@
+// infer_all_types: ONNX's inference, merged into the IR's types.
+#include <exception>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "compiler/onnx/check.h"
+#include "compiler/onnx/export.h"
+#include "compiler/onnx/proto_types.h"
+#include "compiler/support/text.h"
+#include "onnx/defs/schema.h"
+#include "onnx/shape_inference/implementation.h"
+
+namespace mezzo {
+namespace {
+
+// Names that ONNX makes up for dimensions it knows nothing about.
+bool is_made_up(const Dim& dim) { return dim.symbol.starts_with("unk__"); }
+
+// Calls `visit` with each graph, outermost first, and the message built from it.
+template <typename GraphT, typename Visit>
+void for_each_pair(GraphT& graph, onnx::GraphProto& proto, const Visit& visit) {
+  visit(graph, proto);
+  int index = 0;
+  for (const auto& node : graph.nodes()) {
+    const auto subgraphs = node->subgraphs();
+    auto inner = subgraphs.begin();
+    for (auto& attribute : *proto.mutable_node(index++)->mutable_attribute()) {
+      if (inner == subgraphs.end()) break;
+      if (attribute.has_g()) for_each_pair(**inner++, *attribute.mutable_g(), visit);
+      for (auto& listed : *attribute.mutable_graphs()) for_each_pair(**inner++, listed, visit);
+    }
+  }
+}
+
+// Knows which nodes ONNX can infer.
+class Known {
+ public:
+  explicit Known(const Model& model) : model_(&model) {
+    for (const auto& function : model.functions) {
+      functions_.emplace(canonical_domain(function->domain), function->name);
+    }
+  }
+  bool operator()(const Node& node) const {
+    return functions_.contains({node.domain(), node.op_type()}) ||
+           onnx::OpSchemaRegistry::Schema(node.op_type(),
+                                          static_cast<int>(model_->opset(node.domain())),
+                                          node.domain()) != nullptr;
+  }
+
+ private:
+  const Model* model_;
+  std::set<std::pair<std::string, std::string>> functions_;
+};
+
+// Leaves the types of inputs and of what ONNX cannot infer, so that nothing stale gets in the way.
+void keep_given_types(const Graph& graph, onnx::GraphProto& proto, const Known& known) {
+  proto.clear_value_info();
+  for (auto& output : *proto.mutable_output()) {
+    const Value* value = graph.find(output.name());
+    if (value && value->producer() && known(*value->producer())) output.clear_type();
+  }
+  for (const auto& node : graph.nodes()) {
+    if (known(*node)) continue;
+    for (const Value* result : node->results()) {
+      if (result && !result->is_graph_output() && result->type.kind != Type::Kind::kUnknown) {
+        value_info_to_proto({result->name(), result->type, {}, {}}, *proto.add_value_info());
+      }
+    }
+  }
+}
+
+bool contradict(const TensorType& a, const TensorType& b) {
+  if (a.dtype != DType::kNone && b.dtype != DType::kNone && a.dtype != b.dtype) return true;
+  if (!a.shape || !b.shape) return false;
+  if (a.shape->size() != b.shape->size()) return true;
+  for (std::size_t i = 0; i < a.shape->size(); ++i) {
+    const Dim& x = (*a.shape)[i];
+    const Dim& y = (*b.shape)[i];
+    if (x.known() && y.known() && x.value != y.value) return true;
+  }
+  return false;
+}
+
+Type merge(Type inferred, const Type& old) {
+  if (inferred.denotation.empty()) inferred.denotation = old.denotation;
+  if (inferred.kind != old.kind) return inferred;
+  if (inferred.kind != Type::Kind::kTensor && inferred.kind != Type::Kind::kSparseTensor) {
+    return inferred.element ? inferred : old;
+  }
+  TensorType& tensor = inferred.tensor;
+  if (contradict(tensor, old.tensor)) return inferred;
+  if (tensor.dtype == DType::kNone) tensor.dtype = old.tensor.dtype;
+  if (!tensor.shape) tensor.shape = old.tensor.shape;
+  if (!old.tensor.shape) return inferred;
+  for (std::size_t i = 0; i < tensor.shape->size(); ++i) {
+    Dim& dim = (*tensor.shape)[i];
+    const Dim& known = (*old.tensor.shape)[i];
+    const bool open = !dim.known() && (dim.symbol.empty() || is_made_up(dim));
+    if (open && (known.known() || !known.symbol.empty())) dim = known;
+    if (dim.denotation.empty()) dim.denotation = known.denotation;
+  }
+  return inferred;
+}
+
+template <typename ValueInfoProtos>
+Status merge_all(const ValueInfoProtos& infos, Graph& graph) {
+  for (const auto& info : infos) {
+    Value* value = graph.find(info.name());
+    const bool given = value && (value->is_initializer() ||
+                                 (value->is_graph_input() && graph.parent() == nullptr));
+    if (!value || given) continue;
+    MEZZO_ASSIGN_OR_RETURN(Type type, type_from_proto(info.type()));
+    if (type.kind != Type::Kind::kUnknown) value->type = merge(std::move(type), value->type);
+  }
+  return ok_status();
+}
+
+Status infer(onnx::ModelProto& proto, bool propagate_data) {
+  try {
+    const onnx::ShapeInferenceOptions options(false, 0, propagate_data);
+    onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
+  } catch (const std::exception& error) {
+    return invalid_argument("ONNX's shape inference: " + printable(error.what(), 1000));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status infer_all_types(Model& model) {
+  onnx::ModelProto proto;
+  ProtoOptions elided;
+  elided.weights = Weights::kElided;
+  MEZZO_RETURN_IF_ERROR(to_proto(model, elided, proto));
+  const Known known(model);
+  for_each_pair(
+      *model.graph, *proto.mutable_graph(),
+      [&](const Graph& graph, onnx::GraphProto& out) { keep_given_types(graph, out, known); });
+  onnx::ModelProto inferred = proto;
+  if (!infer(inferred, true).ok()) {
+    // Propagation looks at data that plain inference does not; without it a model may still pass.
+    inferred = std::move(proto);
+    MEZZO_RETURN_IF_ERROR(infer(inferred, false));
+  }
+  Status status;
+  for_each_pair(*model.graph, *inferred.mutable_graph(),
+                [&](Graph& graph, const onnx::GraphProto& out) {
+                  if (status.ok()) status = merge_all(out.input(), graph);
+                  if (status.ok()) status = merge_all(out.value_info(), graph);
+                  if (status.ok()) status = merge_all(out.output(), graph);
+                });
+  return status;
+}
+
+}  // namespace mezzo
