@@ -1,8 +1,8 @@
 // BatchNormalization, inference and training, and its gradient.
 //
-// x, y, dy, dx N C D1..; everything else [C], in float32 inside. The library's code for row-major
-// activations takes 10 times as long as the channels-last one (16x64x32x32 float32: 1844 against
-// 147 us), so row-major ones are reordered.
+// x, y, dy, dx N C D1..; everything else [C], in float32 inside. Only channels-last activations of
+// one dtype: for row-major ones (16x64x32x32 float32) the library takes 1844 us, with reorders 948,
+// own code 178; channels last it takes 170 us in float32 and 75 in bfloat16, own code 178 and 214.
 #include "kernels/onednn/choice.h"
 #include "kernels/onednn/norm.h"
 #include "kernels/onednn/sequence.h"
@@ -27,17 +27,6 @@ Status check_activations(const TensorDesc& x, const TensorDesc& y) {
   }
   if (x.dims.size() < 2 || x.dims.size() > 5) return unimplemented("rank outside 2 to 5");
   return x.elems() == 0 ? unimplemented("empty tensors") : ok_status();
-}
-
-// bfloat16 only where both sides are: the library keeps one dtype for all activations.
-Choice choose(std::initializer_list<const TensorDesc*> activations) {
-  Choice choice{DType::kBFloat16, Layout::kChannelsLast};
-  for (const TensorDesc* desc : activations) {
-    if (desc->dtype != DType::kBFloat16 || !has_native_bf16()) {
-      choice.compute_dtype = DType::kFloat32;
-    }
-  }
-  return choice;
 }
 
 StatusOr<Forward::primitive_desc> forward_desc(const MemoryDesc& x, dnnl::prop_kind kind,
@@ -77,7 +66,8 @@ StatusOr<KernelPtr> prepare_batch_norm(const KernelRequest& request) {
     return invalid_argument("only training_mode 1 has more than one result");
   }
   const auto epsilon = static_cast<float>(request.attributes.get_float("epsilon", 1e-5));
-  const Choice choice = choose({&request.inputs[0], &request.outputs[0]});
+  MEZZO_RETURN_IF_ERROR(check_direct({&request.inputs[0], &request.outputs[0]}));
+  const Choice choice{request.inputs[0].dtype, Layout::kChannelsLast};
   const std::int64_t channels = request.inputs[0].dims[1];
   const MemoryDesc x_desc = dense_desc(request.inputs[0].dims, choice.compute_dtype, choice.layout);
   const ThreadScope threads(request.threads);
@@ -118,7 +108,9 @@ StatusOr<KernelPtr> prepare_batch_norm_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {5, 5, 1, 3}));
   MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.inputs[1]));
   MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[1], request.outputs[0]));
-  const Choice choice = choose({&request.inputs[0], &request.inputs[1], &request.outputs[0]});
+  MEZZO_RETURN_IF_ERROR(
+      check_direct({&request.inputs[0], &request.inputs[1], &request.outputs[0]}));
+  const Choice choice{request.inputs[0].dtype, Layout::kChannelsLast};
   const std::int64_t channels = request.inputs[1].dims[1];
   const MemoryDesc x_desc = dense_desc(request.inputs[1].dims, choice.compute_dtype, choice.layout);
   const ThreadScope threads(request.threads);

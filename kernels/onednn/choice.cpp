@@ -43,6 +43,18 @@ std::vector<DType> compute_dtypes(const KernelRequest& request, std::size_t oper
   return {DType::kFloat32};
 }
 
+Status check_direct(std::initializer_list<const TensorDesc*> activations) {
+  const DType dtype = (*activations.begin())->dtype;
+  for (const TensorDesc* desc : activations) {
+    const bool rows = desc->layout == Layout::kRowMajor && desc->dims.size() > 2;
+    if (rows) return unimplemented("row-major activations: own code is faster than a reorder");
+    if (desc->dtype != dtype) return unimplemented("activations of different dtypes");
+  }
+  const bool takes = dtype == DType::kFloat32 || (dtype == DType::kBFloat16 && has_native_bf16());
+  if (takes) return ok_status();
+  return unimplemented(std::string(dtype_name(dtype)) + ": own code is faster than a cast");
+}
+
 std::string implementation_name(std::string_view library_name, const KernelRequest& request,
                                 const Choice& choice) {
   std::string name = "onednn:" + std::string(library_name);

@@ -2,6 +2,7 @@
 // order of preference.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ Status check_operands(const KernelRequest& request, const Arity& arity);
 // bfloat16 if the operands numbered in `operands` all are and the processor multiplies it, else
 // float32, to which operands are cast exactly.
 std::vector<DType> compute_dtypes(const KernelRequest& request, std::size_t operands);
+
+// Unimplemented unless the library takes these activations as they are: all channels-last (or of
+// rank 2), of one dtype, float32 or natively bfloat16. Where it would need casts or reorders and
+// the primitive does little more than read its operands, the rows of kernels/cpu are faster.
+Status check_direct(std::initializer_list<const TensorDesc*> activations);
 
 // "onednn:" with the library's name, and what was cast.
 std::string implementation_name(std::string_view library_name, const KernelRequest& request,

@@ -1,6 +1,9 @@
 #include "kernels/onednn/engine.h"
 
 #include <omp.h>
+
+#include <algorithm>
+
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace mezzo::kernels::onednn {
@@ -54,8 +57,9 @@ bool has_native_bf16() {
   return native;
 }
 
-ThreadScope::ThreadScope(int threads) : saved_(omp_get_max_threads()), changed_(threads != saved_) {
-  if (changed_) omp_set_num_threads(threads);
+ThreadScope::ThreadScope(int threads)
+    : saved_(omp_get_max_threads()), changed_(std::max(threads, 1) != saved_) {
+  if (changed_) omp_set_num_threads(std::max(threads, 1));
 }
 
 ThreadScope::~ThreadScope() {

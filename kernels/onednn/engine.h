@@ -51,8 +51,8 @@ StatusOr<dnnl::stream> cpu_stream();
 // gives the same products.
 bool has_native_bf16();
 
-// While alive, OpenMP regions started by this thread use `threads` threads. oneDNN reads this when
-// a primitive is created and when it runs; the two must agree.
+// While alive, OpenMP regions of this thread use `threads` threads (at least 1). oneDNN reads this
+// when a primitive is created and when it runs; the two must agree.
 class ThreadScope {
  public:
   explicit ThreadScope(int threads);

@@ -2,6 +2,9 @@
 //
 // x, y, dy, dx [R, D]: D the product of the dims from `axis` on, R of those before. scale, bias,
 // dscale, dbias [D]; mean, inv_std_dev [R]. Statistics, scale and bias are float32 inside.
+//
+// The gradient is left to own code unless all activations are bfloat16: 64x768 takes 10.4 us in
+// float32, own code 7.4; 512x256 in bfloat16 takes 28 us, own code 38.
 #include "kernels/onednn/choice.h"
 #include "kernels/onednn/norm.h"
 #include "kernels/onednn/sequence.h"

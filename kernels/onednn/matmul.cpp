@@ -47,21 +47,28 @@ bool is_bias(const Product& product) {
   return dims == Dims{columns} || dims == Dims{1, columns};
 }
 
-// beta c, broadcast to M x N in float32.
-StatusOr<Operand> expanded_c(SequenceBuilder& builder, const Product& product) {
+// beta c as a matrix that the library broadcasts to y itself: 1 x 1, 1 x N or M x N. A column is
+// spread to M x N, which the library's fast code does not do.
+StatusOr<Operand> addend(SequenceBuilder& builder, const Product& product, const Choice& choice) {
   const Dims y_dims = product.shape.y.dims;
-  Dims c_dims = product.c->desc.get_dims();
-  const Dims given = c_dims;
-  while (c_dims.size() < 2) c_dims.insert(c_dims.begin(), 1);
-  MEZZO_ASSIGN_OR_RETURN(const Operand c, builder.as(*product.c, dense_desc(given, DType::kFloat32,
-                                                                            Layout::kRowMajor)));
-  const Operand full = builder.temporary(dense_desc(y_dims, DType::kFloat32, Layout::kRowMajor));
-  const std::int64_t rows = y_dims[0];
-  const std::int64_t columns = y_dims[1];
-  const std::int64_t row_step = c_dims[0] == 1 ? 0 : c_dims[1];
-  const std::int64_t column_step = c_dims[1] == 1 ? 0 : 1;
+  const DType c_dtype = dtype_of(product.c->desc);
+  Dims dims = product.c->desc.get_dims();
+  while (dims.size() < 2) dims.insert(dims.begin(), 1);
+  const bool spread = dims[1] == 1 && dims[0] != 1 && y_dims[1] != 1;
+  const bool changed = spread || product.beta != 1;
+  const DType dtype = changed ? DType::kFloat32 : choice.result_dtype(c_dtype);
+  const Operand matrix = {product.c->buffer, dense_desc(dims, c_dtype, Layout::kRowMajor)};
+  MEZZO_ASSIGN_OR_RETURN(const Operand c,
+                         builder.as(matrix, dense_desc(dims, dtype, Layout::kRowMajor)));
+  if (!changed) return c;
+  const std::int64_t rows = dims[0];
+  const std::int64_t columns = spread ? y_dims[1] : dims[1];
+  const std::int64_t row_step = spread ? 1 : columns;
+  const std::int64_t column_step = spread ? 0 : 1;
+  const Operand scaled =
+      builder.temporary(dense_desc({rows, columns}, DType::kFloat32, Layout::kRowMajor));
   const float beta = product.beta;
-  builder.add({c.buffer, full.buffer}, [=](std::span<void* const> at) {
+  builder.add({c.buffer, scaled.buffer}, [=](std::span<void* const> at) {
     const auto* from = static_cast<const float*>(at[0]);
     auto* to = static_cast<float*>(at[1]);
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -71,7 +78,7 @@ StatusOr<Operand> expanded_c(SequenceBuilder& builder, const Product& product) {
     }
     return ok_status();
   });
-  return full;
+  return scaled;
 }
 
 // No rows, columns or batches: nothing to write. No depth: a sum of nothing.
@@ -118,7 +125,7 @@ StatusOr<KernelPtr> prepare_product(const KernelRequest& request, const Product&
     bias = c.desc;
     arguments.emplace_back(DNNL_ARG_BIAS, c);
   } else if (product.c) {
-    MEZZO_ASSIGN_OR_RETURN(const Operand c, expanded_c(builder, product));
+    MEZZO_ASSIGN_OR_RETURN(const Operand c, addend(builder, product, choice));
     const int number = DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1;
     arguments.emplace_back(number, c);
     post_ops.append_binary(dnnl::algorithm::binary_add, c.desc);

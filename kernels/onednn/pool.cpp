@@ -107,9 +107,11 @@ Choice choose(const TensorDesc& from, const TensorDesc& to) {
   return {bf16 ? DType::kBFloat16 : DType::kFloat32, Layout::kChannelsLast};
 }
 
-bool windows_overlap(const Window& window) {
+bool windows_overlap(const Pool& pool) {
+  const Window& window = pool.window;
   for (std::size_t i = 0; i < window.kernel.size(); ++i) {
-    if ((window.kernel[i] - 1) * (window.dilations[i] + 1) >= window.strides[i]) return true;
+    const std::int64_t reach = (window.kernel[i] - 1) * (window.dilations[i] + 1);
+    if (pool.y[i + 2] > 1 && reach >= window.strides[i]) return true;
   }
   return false;
 }
@@ -124,6 +126,14 @@ StatusOr<Forward::primitive_desc> forward_desc(const Pool& pool, const Choice& c
                                    window.strides, window.kernel, window.dilations,
                                    window.pads_begin, window.pads_end, base_attributes());
   });
+}
+
+// Few pixels per channel: here the library is faster even with a reorder (128x64x8x8 float32: 145
+// us, own code 216; with 32x32 pixels 423 and 38).
+bool is_small_row_major(const TensorDesc& x) {
+  std::int64_t pixels = 1;
+  for (std::size_t i = 2; i < x.dims.size(); ++i) pixels *= x.dims[i];
+  return x.layout == Layout::kRowMajor && pixels <= 128;
 }
 
 StatusOr<KernelPtr> prepare_forward(const KernelRequest& request, const Pool& pool) {
@@ -143,7 +153,7 @@ StatusOr<KernelPtr> prepare_forward(const KernelRequest& request, const Pool& po
 StatusOr<KernelPtr> prepare_backward(const KernelRequest& request, const Pool& pool) {
   Choice choice = choose(request.inputs[0], request.outputs[0]);
   // Where windows overlap the library adds up in the result's dtype, rounding each time.
-  if (windows_overlap(pool.window)) choice.compute_dtype = DType::kFloat32;
+  if (windows_overlap(pool)) choice.compute_dtype = DType::kFloat32;
   const ThreadScope threads(request.threads);
   MEZZO_ASSIGN_OR_RETURN(const dnnl::engine engine, cpu_engine());
   MEZZO_ASSIGN_OR_RETURN(const auto hint, forward_desc(pool, choice));
@@ -183,12 +193,16 @@ StatusOr<KernelPtr> prepare_average_pool_grad(const KernelRequest& request) {
 
 StatusOr<KernelPtr> prepare_global_average_pool(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {1, 1, 1, 1}));
+  if (!is_small_row_major(request.inputs[0])) {
+    MEZZO_RETURN_IF_ERROR(check_direct({&request.inputs[0], &request.outputs[0]}));
+  }
   MEZZO_ASSIGN_OR_RETURN(const Pool pool, read_global_pool(request.inputs[0], request.outputs[0]));
   return prepare_forward(request, pool);
 }
 
 StatusOr<KernelPtr> prepare_global_average_pool_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {1, 1, 1, 1}));
+  MEZZO_RETURN_IF_ERROR(check_direct({&request.inputs[0], &request.outputs[0]}));
   MEZZO_ASSIGN_OR_RETURN(const Pool pool, read_global_pool(request.outputs[0], request.inputs[0]));
   return prepare_backward(request, pool);
 }

@@ -173,7 +173,7 @@ void SequenceBuilder::cast_f16(const Operand& from, const Operand& to) {
   const bool widens = dtype_of(from.desc) == DType::kFloat16;
   std::int64_t elems = 1;
   for (const std::int64_t dim : from.desc.get_dims()) elems *= dim;
-  const int threads = request_.threads;
+  const int threads = std::max(request_.threads, 1);
   add({from.buffer, to.buffer}, [=](std::span<void* const> at) {
     if (widens) {
       f16_to_float(static_cast<const std::uint16_t*>(at[0]), static_cast<float*>(at[1]), elems,
