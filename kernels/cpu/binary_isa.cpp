@@ -1,0 +1,100 @@
+// Elementwise operations of two and three operands, forward. Truth values are 0 and 1.
+#include "kernels/cpu/elementwise_loops.h"
+
+namespace mezzo::kernels::MEZZO_ISA {
+namespace {
+
+MEZZO_VEC F truth(M m) { return select(m, set1(1.0F), zero()); }
+
+struct Add : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return a + b; }
+};
+struct Sub : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return a - b; }
+};
+struct Mul : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return a * b; }
+};
+struct Div : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return a / b; }
+};
+struct Pow : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return pow(a, b); }
+};
+struct Max : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return max_nan(a, b); }
+};
+struct Min : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return min_nan(a, b); }
+};
+struct Equal : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return truth(a == b); }
+};
+struct Less : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return truth(a < b); }
+};
+struct Greater : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return truth(b < a); }
+};
+struct LessOrEqual : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return truth(a <= b); }
+};
+struct GreaterOrEqual : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return truth(b <= a); }
+};
+struct And : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return a * b; }
+};
+struct Or : Plain {
+  using Plain::Plain;
+  F operator()(F a, F b) const { return max_or_second(a, b); }
+};
+struct Where : Plain {
+  using Plain::Plain;
+  F operator()(F condition, F a, F b) const { return select(condition != zero(), a, b); }
+};
+struct Clip : Plain {
+  using Plain::Plain;
+  F operator()(F x, F low, F high) const {
+    return min_or_second(high, max_or_second(low, x));  // NaN stays
+  }
+};
+
+}  // namespace
+
+ElementwiseLoop binary_loop(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::kAdd: return loop2<Add>;
+    case ElementwiseOp::kSub: return loop2<Sub>;
+    case ElementwiseOp::kMul: return loop2<Mul>;
+    case ElementwiseOp::kDiv: return loop2<Div>;
+    case ElementwiseOp::kPow: return loop2<Pow>;
+    case ElementwiseOp::kMax: return loop2<Max>;
+    case ElementwiseOp::kMin: return loop2<Min>;
+    case ElementwiseOp::kEqual: return loop2<Equal>;
+    case ElementwiseOp::kLess: return loop2<Less>;
+    case ElementwiseOp::kGreater: return loop2<Greater>;
+    case ElementwiseOp::kLessOrEqual: return loop2<LessOrEqual>;
+    case ElementwiseOp::kGreaterOrEqual: return loop2<GreaterOrEqual>;
+    case ElementwiseOp::kAnd: return loop2<And>;
+    case ElementwiseOp::kOr: return loop2<Or>;
+    case ElementwiseOp::kWhere: return loop3<Where>;
+    case ElementwiseOp::kClip: return loop3<Clip>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace mezzo::kernels::MEZZO_ISA

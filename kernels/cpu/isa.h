@@ -1,0 +1,126 @@
+// The vectorised inner loops, one table of them per instruction set.
+//
+// The loops work on plain runs of memory on one thread and know nothing of shapes: the plain files
+// of this folder split a request into runs, choose threads and call the loops. Loops take float32;
+// `unpack` and `pack` bring other dtypes in and out, a block at a time, so that a block stays in
+// the first-level cache. n may be 0 everywhere. Overlap of operands is allowed only where a
+// comment says so.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "compiler/support/dtype.h"
+
+namespace mezzo::kernels::cpu {
+
+// Elements per block: 2 KiB as float32, so that five operands fit into 48 KiB with room to spare.
+inline constexpr std::int64_t kBlock = 512;
+
+enum class ElementwiseOp : std::uint8_t {
+  // x -> y
+  kIdentity, kRelu, kSigmoid, kTanh, kErf, kExp, kLog, kSqrt, kReciprocal, kNeg, kAbs, kSoftplus,
+  kHardSigmoid, kHardSwish, kLeakyRelu, kElu, kSin, kCos, kGelu, kGeluTanh, kSwish, kScale, kNot,
+  // a, b -> y
+  kAdd, kSub, kMul, kDiv, kPow, kMax, kMin, kEqual, kLess, kGreater, kLessOrEqual,
+  kGreaterOrEqual, kAnd, kOr,
+  // three operands
+  kWhere, kClip, kPowGrad,
+  // dy, x or y -> dx
+  kReluGrad, kSigmoidGrad, kTanhGrad, kGeluGrad, kGeluTanhGrad, kSwishGrad, kErfGrad,
+  kSoftplusGrad, kHardSwishGrad, kHardSigmoidGrad, kLeakyReluGrad, kEluGrad, kLogGrad, kAbsGrad,
+  kSinGrad, kCosGrad, kExpGrad, kSqrtGrad, kReciprocalGrad, kClipGrad, kDropoutGrad,
+};
+
+// y[i] = op(x[0][i], x[1][i], ...). y may be any of the x. `parameters`: alpha, beta.
+using ElementwiseLoop = void (*)(const float* const* x, float* y, std::int64_t n,
+                                 const float* parameters);
+
+enum class ReduceOp : std::uint8_t { kSum, kSumSquare, kMax, kMin, kProd };
+
+// Sums for one channel or row; see batch_norm.cpp.
+struct Moments {
+  float mean;
+  float m2;  // sum of (x - mean)^2
+};
+
+struct Isa {
+  std::string_view name;  // "cpu:avx512"
+
+  // float32, float16, bfloat16, bool (as 0 and 1); pack rounds to nearest even.
+  void (*unpack)(DType dtype, const void* from, float* to, std::int64_t n);
+  void (*pack)(DType dtype, const float* from, void* to, std::int64_t n);
+
+  ElementwiseLoop (*elementwise)(ElementwiseOp op);
+
+  // Reduction of n numbers, and acc[c] = op(acc[c], x[r * stride + c]). Partial results of
+  // kSumSquare are joined by kSum.
+  float (*reduce_run)(ReduceOp op, const float* x, std::int64_t n);
+  void (*reduce_rows)(ReduceOp op, const float* x, std::int64_t rows, std::int64_t columns,
+                      std::int64_t stride, float* acc);
+
+  // Tiles t[n][width], dense: along n. In place.
+  void (*softmax)(float* t, std::int64_t n, std::int64_t width, bool log);
+  // dx over dy.
+  void (*softmax_grad)(float* dy, const float* y, std::int64_t n, std::int64_t width, bool log);
+
+  // One row of n. y may be x; bias may be null.
+  Moments (*moments)(const float* x, std::int64_t n);
+  void (*normalize)(const float* x, const float* scale, const float* bias, float mean,
+                    float inv_std, float* y, std::int64_t n);
+  // dx may be dy; dscale += dy (x - mean) inv_std, dbias += dy.
+  void (*layer_norm_grad)(const float* dy, const float* x, const float* scale, float mean,
+                          float inv_std, float* dx, float* dscale, float* dbias, std::int64_t n);
+
+  // y = (x - mean) a + b with one set of numbers. y may be x.
+  void (*affine_run)(const float* x, float mean, float a, float b, float* y, std::int64_t n);
+  // The same with a set per column; x[rows][columns] dense.
+  void (*affine_rows)(const float* x, const float* mean, const float* a, const float* b, float* y,
+                      std::int64_t rows, std::int64_t columns);
+  // sum_dy += dy, sum_dy_x += dy (x - mean).
+  void (*grad_sums_run)(const float* dy, const float* x, float mean, std::int64_t n,
+                        float* sum_dy, float* sum_dy_x);
+  void (*grad_sums_rows)(const float* dy, const float* x, const float* mean, std::int64_t rows,
+                         std::int64_t columns, float* sum_dy, float* sum_dy_x);
+  // dx = a dy + b (x - mean) + c. dx may be dy.
+  void (*grad_affine_run)(const float* dy, const float* x, float mean, float a, float b, float c,
+                          float* dx, std::int64_t n);
+  void (*grad_affine_rows)(const float* dy, const float* x, const float* mean, const float* a,
+                           const float* b, const float* c, float* dx, std::int64_t rows,
+                           std::int64_t columns);
+  // mean[c], m2[c] of x[rows][columns], rows > 0.
+  void (*moments_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* mean,
+                       float* m2);
+
+  // to[c][r] = from[r][c] for r < rows, c < columns; strides and elements in units of elem_bytes,
+  // which is 1, 2, 4 or 8.
+  void (*transpose)(int elem_bytes, const void* from, std::int64_t from_stride, void* to,
+                    std::int64_t to_stride, std::int64_t rows, std::int64_t columns);
+
+  // best[i] and place[i] become x[i] and at + i step where place[i] is negative (nothing seen
+  // yet), where x[i] is greater than best[i], and where x[i] is NaN and best[i] is not.
+  void (*max_with_place)(const float* x, std::int32_t at, std::int32_t step, float* best,
+                         std::int32_t* place, std::int64_t n);
+  // to[i] = x[i * stride]
+  void (*take_every)(const float* x, std::int64_t stride, float* to, std::int64_t n);
+
+  // mask[i] = 1 where element first + i is kept (philox.h), else 0. REQUIRES: first % 4 == 0.
+  void (*dropout_mask)(std::uint64_t seed, std::uint64_t step, std::int64_t first,
+                       std::uint64_t threshold, std::uint8_t* mask, std::int64_t n);
+};
+
+// The table for this processor; null without AVX2, FMA and F16C.
+const Isa* selected_isa();
+
+// For tests: until the next call, selected_isa() is the named table ("avx2", "avx512"), or the
+// best one for "". False, and no change, if the processor cannot run it.
+bool select_isa(std::string_view name);
+
+}  // namespace mezzo::kernels::cpu
+
+namespace mezzo::kernels::avx2 {
+const cpu::Isa& isa_table();
+}
+namespace mezzo::kernels::avx512 {
+const cpu::Isa& isa_table();
+}

@@ -1,0 +1,64 @@
+// The loops that one instruction set's files offer to its table (table_isa.cpp). Meaning of each:
+// see the member of the same name in isa.h.
+#pragma once
+
+#include "kernels/cpu/isa.h"
+
+namespace mezzo::kernels::MEZZO_ISA {
+
+using cpu::ElementwiseLoop;
+using cpu::ElementwiseOp;
+using cpu::Moments;
+using cpu::ReduceOp;
+using Int = std::int64_t;
+
+// pack_isa.cpp
+void unpack(DType dtype, const void* from, float* to, Int n);
+void pack(DType dtype, const float* from, void* to, Int n);
+
+// unary_isa.cpp, binary_isa.cpp, gradient_isa.cpp: null for an op of another file.
+ElementwiseLoop unary_loop(ElementwiseOp op);
+ElementwiseLoop binary_loop(ElementwiseOp op);
+ElementwiseLoop gradient_loop(ElementwiseOp op);
+
+// reduce_isa.cpp
+float reduce_run(ReduceOp op, const float* x, Int n);
+void reduce_rows(ReduceOp op, const float* x, Int rows, Int columns, Int stride, float* acc);
+
+// softmax_isa.cpp
+void softmax(float* t, Int n, Int width, bool log);
+void softmax_grad(float* dy, const float* y, Int n, Int width, bool log);
+
+// layer_norm_isa.cpp
+Moments moments(const float* x, Int n);
+void normalize(const float* x, const float* scale, const float* bias, float mean, float inv_std,
+               float* y, Int n);
+void layer_norm_grad(const float* dy, const float* x, const float* scale, float mean,
+                     float inv_std, float* dx, float* dscale, float* dbias, Int n);
+
+// batch_norm_isa.cpp
+void affine_run(const float* x, float mean, float a, float b, float* y, Int n);
+void affine_rows(const float* x, const float* mean, const float* a, const float* b, float* y,
+                 Int rows, Int columns);
+void grad_sums_run(const float* dy, const float* x, float mean, Int n, float* sum_dy,
+                   float* sum_dy_x);
+void grad_sums_rows(const float* dy, const float* x, const float* mean, Int rows, Int columns,
+                    float* sum_dy, float* sum_dy_x);
+void grad_affine_run(const float* dy, const float* x, float mean, float a, float b, float c,
+                     float* dx, Int n);
+void grad_affine_rows(const float* dy, const float* x, const float* mean, const float* a,
+                      const float* b, const float* c, float* dx, Int rows, Int columns);
+void moments_rows(const float* x, Int rows, Int columns, float* mean, float* m2);
+
+// transpose_isa.cpp
+void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride,
+               Int rows, Int columns);
+
+// misc_isa.cpp
+void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,
+                    std::int32_t* place, Int n);
+void take_every(const float* x, Int stride, float* to, Int n);
+void dropout_mask(std::uint64_t seed, std::uint64_t step, Int first, std::uint64_t threshold,
+                  std::uint8_t* mask, Int n);
+
+}  // namespace mezzo::kernels::MEZZO_ISA

@@ -1,0 +1,334 @@
+// Reductions over any set of dims: SumTo, Reduce*, GlobalAveragePool, ConvGradBias.
+//
+// The dims of x, in the order of its memory, are joined into groups that are kept or reduced as a
+// whole. If the innermost group is reduced, a unit of work sums runs of memory into one number; if
+// it is kept, it adds rows of memory into a row of `tile` numbers. Long sums are cut into chunks
+// by rules that see only the shape, so the bits do not depend on the threads; the chunks' partial
+// results meet in the workspace and are joined in order.
+#include <array>
+#include <cmath>
+
+#include "kernels/cpu/common.h"
+
+namespace mezzo::kernels::cpu {
+namespace {
+
+constexpr Int kRun = 4096;        // numbers per call of the inner loop: keeps chains short
+constexpr Int kChunk = 32768;     // numbers per chunk, at least
+constexpr Int kMostChunks = 64;   // per result
+constexpr Int kTile = kBlock;     // columns per unit where the innermost group is kept
+constexpr Int kNarrow = 32;       // below so many columns, several rows are taken as one
+
+struct Group {
+  Int size;
+  Int stride;  // in elements of x
+};
+
+struct Plan {
+  const Isa* isa = nullptr;
+  ReduceOp op = ReduceOp::kSum;
+  float factor = 1.0F;  // of the result
+  bool root = false;
+  int threads = 1;
+  DType in = DType::kNone;
+  DType out = DType::kNone;
+  // Outermost first. The innermost group of x is left out of both and stands in `columns` (kept)
+  // or `run` (reduced); the other of these is 1.
+  std::vector<Group> kept;
+  std::vector<Group> reduced;
+  Int columns = 1;
+  Int run = 1;
+  Int outer = 1;   // product of the kept sizes
+  Int rows = 1;    // product of the reduced sizes
+  Int chunks = 1;  // of the reduction
+  Int tiles = 1;   // of the columns
+
+  bool by_column() const { return run == 1; }
+  ReduceOp join() const { return op == ReduceOp::kSumSquare ? ReduceOp::kSum : op; }
+  float identity() const {
+    if (op == ReduceOp::kMax) return -INFINITY;
+    if (op == ReduceOp::kMin) return INFINITY;
+    return op == ReduceOp::kProd ? 1.0F : 0.0F;
+  }
+};
+
+Int offset_of(const std::vector<Group>& groups, Int index) {
+  Int offset = 0;
+  for (std::size_t g = groups.size(); g > 0; --g) {
+    offset += index % groups[g - 1].size * groups[g - 1].stride;
+    index /= groups[g - 1].size;
+  }
+  return offset;
+}
+
+float join_two(const Plan& plan, float a, float b) {
+  switch (plan.op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kSumSquare: return a + b;
+    case ReduceOp::kProd: return a * b;
+    case ReduceOp::kMax: return a > b || std::isnan(a) ? a : b;
+    case ReduceOp::kMin: return a < b || std::isnan(a) ? a : b;
+  }
+  return a;
+}
+
+// x[first..first + n), which lie together.
+float reduce_together(const Plan& plan, const void* x, Int first, Int n) {
+  if (plan.in == DType::kFloat32 && n <= kRun) {
+    return plan.isa->reduce_run(plan.op, static_cast<const float*>(x) + first, n);
+  }
+  const Int step = plan.in == DType::kFloat32 ? kRun : kBlock;
+  alignas(64) float room[kBlock];
+  float total = plan.identity();
+  for (Int done = 0; done < n; done += step) {
+    const Int count = std::min(step, n - done);
+    const float* part = floats(*plan.isa, plan.in, x, first + done, count, room);
+    total = join_two(plan, total, plan.isa->reduce_run(plan.op, part, count));
+  }
+  return total;
+}
+
+// Chunk `chunk` of the result at `base`: elements [begin, end) of rows x run, counted together.
+float reduce_runs(const Plan& plan, const void* x, Int base, Int chunk) {
+  const Int all = plan.rows * plan.run;
+  const Int end = all * (chunk + 1) / plan.chunks;
+  float total = plan.identity();
+  for (Int begin = all * chunk / plan.chunks; begin < end;) {
+    const Int place = begin % plan.run;
+    const Int count = std::min(plan.run - place, end - begin);
+    const Int first = base + offset_of(plan.reduced, begin / plan.run) + place;
+    total = join_two(plan, total, reduce_together(plan, x, first, count));
+    begin += count;
+  }
+  return total;
+}
+
+// acc[0..width) takes `rows` rows, `stride` apart. REQUIRES: width <= kTile.
+void add_rows(const Plan& plan, const void* x, Int first, Int rows, Int width, Int stride,
+              float* acc) {
+  if (plan.in == DType::kFloat32) {
+    const float* p = static_cast<const float*>(x) + first;
+    return plan.isa->reduce_rows(plan.op, p, rows, width, stride, acc);
+  }
+  alignas(64) float room[kBlock];
+  const Int at_once = kBlock / width;
+  for (Int r = 0; r < rows; r += at_once) {
+    const Int count = std::min(at_once, rows - r);
+    if (stride == width) {
+      plan.isa->unpack(plan.in, at(x, first + r * stride, plan.in), room, count * width);
+    } else {
+      for (Int k = 0; k < count; ++k) {
+        plan.isa->unpack(plan.in, at(x, first + (r + k) * stride, plan.in), room + k * width,
+                         width);
+      }
+    }
+    plan.isa->reduce_rows(plan.op, room, count, width, width, acc);
+  }
+}
+
+// The same for rows that lie together and are narrower than vectors: several count as one.
+void add_narrow_rows(const Plan& plan, const void* x, Int first, Int rows, Int width, float* acc) {
+  const Int fold = kBlock / 4 / width;
+  alignas(64) float wide[kBlock / 4];
+  std::fill_n(wide, fold * width, plan.identity());
+  add_rows(plan, x, first, rows / fold, fold * width, fold * width, wide);
+  plan.isa->reduce_rows(plan.join(), wide, fold, width, width, acc);
+  const Int done = rows / fold * fold;
+  add_rows(plan, x, first + done * width, rows - done, width, width, acc);
+}
+
+// Chunk `chunk` of `width` columns from `base` on into total.
+void reduce_columns(const Plan& plan, const void* x, Int base, Int chunk, Int width,
+                    float* total) {
+  const Int last = plan.reduced.empty() ? 1 : plan.reduced.back().size;
+  const Int stride = plan.reduced.empty() ? plan.columns : plan.reduced.back().stride;
+  const Int most = std::max<Int>(kRun * 4 / width, 64);
+  const Int end = plan.rows * (chunk + 1) / plan.chunks;
+  std::fill_n(total, width, plan.identity());
+  for (Int row = plan.rows * chunk / plan.chunks; row < end;) {
+    const Int count = std::min({last - row % last, end - row, most});
+    const Int first = base + offset_of(plan.reduced, row);
+    alignas(64) float part[kTile];
+    std::fill_n(part, width, plan.identity());
+    if (width < kNarrow && stride == width) {
+      add_narrow_rows(plan, x, first, count, width, part);
+    } else {
+      add_rows(plan, x, first, count, width, stride, part);
+    }
+    plan.isa->reduce_rows(plan.join(), part, 1, width, width, total);
+    row += count;
+  }
+}
+
+void finish(const Plan& plan, float* values, Int n, void* y, Int first) {
+  for (Int i = 0; i < n; ++i) {
+    values[i] *= plan.factor;
+    if (plan.root) values[i] = std::sqrt(values[i]);
+  }
+  plan.isa->pack(plan.out, values, at(y, first, plan.out), n);
+}
+
+// Joins the chunks of results [first, first + n), n <= kTile; partial[chunk][result].
+void join_chunks(const Plan& plan, const float* partial, Int results, Int first, Int n, void* y) {
+  alignas(64) float total[kTile];
+  std::fill_n(total, n, plan.identity());
+  plan.isa->reduce_rows(plan.join(), partial + first, plan.chunks, n, results, total);
+  finish(plan, total, n, y, first);
+}
+
+void run_plan(const Plan& plan, const KernelArguments& arguments) {
+  const void* x = arguments.inputs[0];
+  void* y = arguments.outputs[0];
+  auto* partial = static_cast<float*>(arguments.workspace);
+  const Int results = plan.outer * plan.columns;
+  if (results == 0) return;
+  const int threads = threads_for(results * plan.rows * plan.run, plan.threads);
+  // Units of single results would be too small to share out: `group` of them go together.
+  const Int group = plan.by_column() ? 1 : std::max<Int>(1, kBlock / plan.chunks);
+  const Int groups = ceil_div(plan.outer, group);
+  parallel_units(groups * plan.tiles * plan.chunks, threads, [&](Int unit, int) {
+    const Int chunk = unit % plan.chunks;
+    const Int tile = unit / plan.chunks % plan.tiles;
+    const Int first = unit / plan.chunks / plan.tiles * group;
+    alignas(64) float values[kTile];
+    Int count = std::min(group, plan.outer - first);
+    if (plan.by_column()) {
+      count = std::min(kTile, plan.columns - tile * kTile);
+      reduce_columns(plan, x, offset_of(plan.kept, first) + tile * kTile, chunk, count, values);
+    } else {
+      for (Int i = 0; i < count; ++i) {
+        values[i] = reduce_runs(plan, x, offset_of(plan.kept, first + i), chunk);
+      }
+    }
+    const Int place = first * plan.columns + tile * kTile;
+    if (plan.chunks == 1) {
+      finish(plan, values, count, y, place);
+    } else {
+      std::copy_n(values, count, partial + chunk * results + place);
+    }
+  });
+  if (plan.chunks == 1) return;
+  for (Int first = 0; first < results; first += kTile) {
+    join_chunks(plan, partial, results, first, std::min(kTile, results - first), y);
+  }
+}
+
+// Fills the groups from x and a mark for every dim; sizes of 1 belong anywhere.
+void make_groups(const TensorDesc& x, const std::vector<bool>& is_reduced, Plan& plan) {
+  const Dims strides = strides_within(x, x.dims);
+  const auto order = memory_order(x.dims.size(), x.layout);
+  struct Joined {
+    Group group;
+    bool reduced;
+  };
+  std::vector<Joined> joined;
+  for (const std::size_t dim : order) {
+    if (x.dims[dim] == 1) continue;
+    if (!joined.empty() && joined.back().reduced == is_reduced[dim]) {
+      joined.back().group.size *= x.dims[dim];
+      joined.back().group.stride = strides[dim];
+    } else {
+      joined.push_back({{x.dims[dim], strides[dim]}, is_reduced[dim]});
+    }
+  }
+  if (!joined.empty()) {
+    (joined.back().reduced ? plan.run : plan.columns) = joined.back().group.size;
+    joined.pop_back();
+  }
+  for (const Joined& entry : joined) {
+    (entry.reduced ? plan.reduced : plan.kept).push_back(entry.group);
+    (entry.reduced ? plan.rows : plan.outer) *= entry.group.size;
+  }
+  plan.tiles = plan.by_column() ? ceil_div(plan.columns, kTile) : 1;
+}
+
+// How many chunks: as many as leave every unit some work, none if the results alone give units
+// enough.
+void choose_chunks(Plan& plan) {
+  const Int units = plan.by_column() ? plan.outer * plan.tiles : plan.outer;
+  const Int width = plan.by_column() ? std::min(plan.columns, kTile) : 1;
+  const Int work = plan.rows * plan.run * width;
+  if (units >= kMostChunks || units == 0) return;
+  plan.chunks = std::clamp<Int>(work / kChunk, 1, kMostChunks);
+}
+
+// The marks of the dims, for each family of operators.
+std::vector<bool> reduced_dims(const KernelRequest& request) {
+  const TensorDesc& x = request.inputs[0];
+  const std::size_t rank = x.dims.size();
+  std::vector<bool> marks(rank, false);
+  if (request.op == "SumTo") {
+    const Dims& to = request.outputs[0].dims;
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      const std::size_t missing = rank - to.size();
+      marks[dim] = dim < missing || (to[dim - missing] == 1 && x.dims[dim] != 1);
+    }
+  } else if (request.op == "GlobalAveragePool") {
+    for (std::size_t dim = 2; dim < rank; ++dim) marks[dim] = true;
+  } else if (request.op == "ConvGradBias") {
+    for (std::size_t dim = 0; dim < rank; ++dim) marks[dim] = dim != 1;
+  } else {
+    const Dims axes = request.attributes.get_ints("axes");
+    for (const Int axis : axes) {
+      marks[static_cast<std::size_t>(axis < 0 ? axis + static_cast<Int>(rank) : axis)] = true;
+    }
+    if (axes.empty() && request.attributes.get_int("noop_with_empty_axes", 0) == 0) {
+      marks.assign(rank, true);
+    }
+  }
+  return marks;
+}
+
+// The kept elements of y must come in the order in which x holds them.
+Status check_order(const KernelRequest& request, const std::vector<bool>& marks) {
+  const TensorDesc& x = request.inputs[0];
+  const TensorDesc& y = request.outputs[0];
+  Dims with_ones;
+  for (std::size_t dim = 0; dim < x.dims.size(); ++dim) {
+    with_ones.push_back(marks[dim] ? 1 : x.dims[dim]);
+  }
+  TensorDesc dense = y;
+  dense.dims = with_ones;
+  if (y.dims.size() != x.dims.size()) dense.layout = Layout::kRowMajor;
+  if (y.layout != dense.layout) return unimplemented("a channels-last result of lower rank");
+  TensorDesc in_order = dense;
+  in_order.layout = x.layout;
+  if (strides_within(dense, with_ones) != strides_within(in_order, with_ones)) {
+    return unimplemented("operand and result in different layouts");
+  }
+  return ok_status();
+}
+
+void choose_op(const KernelRequest& request, Plan& plan) {
+  const std::string& name = request.op;
+  if (name == "ReduceMax") plan.op = ReduceOp::kMax;
+  if (name == "ReduceMin") plan.op = ReduceOp::kMin;
+  if (name == "ReduceProd") plan.op = ReduceOp::kProd;
+  if (name == "ReduceSumSquare" || name == "ReduceL2") plan.op = ReduceOp::kSumSquare;
+  plan.root = name == "ReduceL2";
+  if (name == "ReduceMean" || name == "GlobalAveragePool") {
+    plan.factor = static_cast<float>(1.0 / static_cast<double>(plan.rows * plan.run));
+  }
+}
+
+}  // namespace
+
+Prepared prepare_reduce(const KernelRequest& request, const Isa& isa) {
+  MEZZO_RETURN_IF_ERROR(expect_packed_floats(request));
+  Plan plan;
+  plan.isa = &isa;
+  plan.threads = request.threads;
+  plan.in = request.inputs[0].dtype;
+  plan.out = request.outputs[0].dtype;
+  const std::vector<bool> marks = reduced_dims(request);
+  MEZZO_RETURN_IF_ERROR(check_order(request, marks));
+  if (request.inputs[0].elems() == 0) return unimplemented("an empty operand");
+  make_groups(request.inputs[0], marks, plan);
+  choose_op(request, plan);
+  choose_chunks(plan);
+  const Int partials = plan.chunks == 1 ? 0 : plan.chunks * plan.outer * plan.columns;
+  return make_kernel(isa, static_cast<std::size_t>(partials) * sizeof(float),
+                     [plan](const KernelArguments& arguments) { run_plan(plan, arguments); });
+}
+
+}  // namespace mezzo::kernels::cpu

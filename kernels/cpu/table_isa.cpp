@@ -1,0 +1,44 @@
+#include "kernels/cpu/loops.h"
+
+#define MEZZO_TEXT_OF(name) #name
+#define MEZZO_TEXT(name) MEZZO_TEXT_OF(name)
+
+namespace mezzo::kernels::MEZZO_ISA {
+namespace {
+
+ElementwiseLoop elementwise(ElementwiseOp op) {
+  if (const ElementwiseLoop loop = unary_loop(op)) return loop;
+  if (const ElementwiseLoop loop = binary_loop(op)) return loop;
+  return gradient_loop(op);
+}
+
+constexpr cpu::Isa kTable = {
+    .name = "cpu:" MEZZO_TEXT(MEZZO_ISA),
+    .unpack = unpack,
+    .pack = pack,
+    .elementwise = elementwise,
+    .reduce_run = reduce_run,
+    .reduce_rows = reduce_rows,
+    .softmax = softmax,
+    .softmax_grad = softmax_grad,
+    .moments = moments,
+    .normalize = normalize,
+    .layer_norm_grad = layer_norm_grad,
+    .affine_run = affine_run,
+    .affine_rows = affine_rows,
+    .grad_sums_run = grad_sums_run,
+    .grad_sums_rows = grad_sums_rows,
+    .grad_affine_run = grad_affine_run,
+    .grad_affine_rows = grad_affine_rows,
+    .moments_rows = moments_rows,
+    .transpose = transpose,
+    .max_with_place = max_with_place,
+    .take_every = take_every,
+    .dropout_mask = dropout_mask,
+};
+
+}  // namespace
+
+const cpu::Isa& isa_table() { return kTable; }
+
+}  // namespace mezzo::kernels::MEZZO_ISA
