@@ -146,7 +146,9 @@ double integer_to_odd_double(Integer value) {
 
 bool has_elements(DType dtype) { return access_of(dtype).load_double != nullptr; }
 
-Elements::Elements(const TensorDesc& desc) : dtype_(desc.dtype), count_(desc.elems()) {
+Elements::Elements(const TensorDesc& desc) : dtype_(desc.dtype) {
+  if (!desc.present()) return;  // left out: its other fields mean nothing
+  count_ = desc.elems();
   const Access access = access_of(desc.dtype);
   load_double_ = access.load_double;
   load_integer_ = access.load_integer;

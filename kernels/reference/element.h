@@ -90,12 +90,12 @@ class Elements {
   void pack(const double* from, void* data) const;
 
  private:
-  double (*load_double_)(const void*, std::int64_t);
-  Integer (*load_integer_)(const void*, std::int64_t);
-  void (*store_double_)(void*, std::int64_t, double);
-  void (*store_integer_)(void*, std::int64_t, Integer);
+  double (*load_double_)(const void*, std::int64_t) = nullptr;
+  Integer (*load_integer_)(const void*, std::int64_t) = nullptr;
+  void (*store_double_)(void*, std::int64_t, double) = nullptr;
+  void (*store_integer_)(void*, std::int64_t, Integer) = nullptr;
   DType dtype_;
-  std::int64_t count_;
+  std::int64_t count_ = 0;
   std::int64_t channels_ = 0;  // 0: row-major
   std::int64_t pixels_ = 1;    // elements of one channel
 };
