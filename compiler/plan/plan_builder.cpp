@@ -1,0 +1,357 @@
+#include "compiler/plan/plan_builder.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compiler/ops/op_def.h"
+
+namespace mezzo {
+namespace {
+
+constexpr std::size_t kInlineBytes = 4096;  // larger constants go to the weights file
+
+// Builds one plan from up to two graphs that share their initializers by name.
+class PlanBuilder {
+ public:
+  explicit PlanBuilder(const PlanInputs& inputs) : inputs_(inputs) {}
+
+  StatusOr<PlanDraft> build() {
+    plan().set_format_version(1);
+    plan().set_target(inputs_.target);
+    MEZZO_RETURN_IF_ERROR(add_graph(*inputs_.model, /*evaluate=*/false));
+    if (inputs_.training != nullptr) MEZZO_RETURN_IF_ERROR(add_training());
+    MEZZO_RETURN_IF_ERROR(add_ports());
+    if (inputs_.evaluate != nullptr) MEZZO_RETURN_IF_ERROR(add_evaluation());
+    return std::move(draft_);
+  }
+
+ private:
+  proto::Plan& plan() { return draft_.plan; }
+
+  StatusOr<int> add_tensor(const Value& value, proto::Role role, int alias_of = -1) {
+    if (!value.type.is_tensor() || value.dtype() == DType::kNone ||
+        !value.tensor_type().has_static_shape()) {
+      return unimplemented("value '" + value.name() + "': expected a static shape, got " +
+                           to_string(value.type) +
+                           ". Hint: give symbolic dimensions a size, for example --dim batch=32");
+    }
+    const int index = plan().tensors_size();
+    proto::Tensor* tensor = plan().add_tensors();
+    tensor->set_name(value.name());
+    tensor->set_dtype(static_cast<std::uint32_t>(value.dtype()));
+    for (std::int64_t dim : value.tensor_type().dims()) tensor->add_dims(dim);
+    tensor->set_role(role);
+    draft_.alias_of.push_back(alias_of);
+    return index;
+  }
+
+  bool is_trained(const std::string& name) const {
+    return inputs_.training != nullptr && inputs_.training->gradients.count(name) > 0;
+  }
+  bool is_state(const std::string& name) const {
+    return inputs_.training != nullptr && inputs_.training->states.count(name) > 0;
+  }
+
+  // The tensor of an initializer; one per name, shared by both graphs.
+  StatusOr<int> initializer_tensor(const Value& value) {
+    const auto found = by_initializer_.find(value.name());
+    if (found != by_initializer_.end()) {
+      const auto& dims = plan().tensors(found->second).dims();
+      const std::vector<std::int64_t> own = value.tensor_type().dims();
+      if (!std::equal(own.begin(), own.end(), dims.begin(), dims.end())) {
+        return internal_error("initializer '" + value.name() + "' has another shape in the evaluate phase");
+      }
+      return found->second;
+    }
+    proto::Role role = proto::ROLE_CONSTANT;
+    if (is_trained(value.name())) role = proto::ROLE_MASTER;
+    if (is_state(value.name())) role = proto::ROLE_STATE;
+    MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(value, role));
+    by_initializer_.emplace(value.name(), index);
+    const TensorRef& data = value.constant();
+    if (!data) return unimplemented("initializer '" + value.name() + "' is sparse");
+    if (role == proto::ROLE_CONSTANT && data->byte_size() <= kInlineBytes) {
+      const std::vector<std::byte> bytes = data->copy_bytes();
+      plan().mutable_tensors(index)->set_inline_data(bytes.data(), bytes.size());
+    } else {
+      plan().mutable_tensors(index)->set_in_weights_file(true);
+      draft_.weights.emplace(index, data);
+    }
+    return index;
+  }
+
+  // The tensor that holds `value`, made when first asked for.
+  StatusOr<int> tensor_of(const Value& value) {
+    const auto found = by_value_.find(&value);
+    if (found != by_value_.end()) return found->second;
+    int index = -1;
+    if (value.is_initializer()) {
+      MEZZO_ASSIGN_OR_RETURN(index, initializer_tensor(value));
+    } else {
+      const auto role = value.is_graph_input() ? proto::ROLE_INPUT : proto::ROLE_ACTIVATION;
+      MEZZO_ASSIGN_OR_RETURN(index, add_tensor(value, role));
+    }
+    by_value_.emplace(&value, index);
+    return index;
+  }
+
+  // A Cast of a trained initializer is its low copy: the optimizer writes it with each update.
+  bool is_low_copy(const Node& node) const {
+    const Value* operand = node.operand(0);
+    return node.is("Cast") && operand->is_initializer() && is_trained(operand->name()) &&
+           is_low(node.result()->dtype());
+  }
+
+  Status add_low_copy(const Node& node) {
+    MEZZO_ASSIGN_OR_RETURN(const int master, tensor_of(*node.operand(0)));
+    auto found = low_copy_of_.find(master);
+    if (found == low_copy_of_.end()) {
+      MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), proto::ROLE_LOW_COPY));
+      found = low_copy_of_.emplace(master, index).first;
+    }
+    by_value_.emplace(node.result(), found->second);
+    return ok_status();
+  }
+
+  Status add_step(const Node& node, proto::Phase& phase) {
+    if (is_low_copy(node)) return add_low_copy(node);
+    MEZZO_ASSIGN_OR_RETURN(LoweredOp lowered, lower(node));
+    if (lowered.alias) {
+      MEZZO_ASSIGN_OR_RETURN(const int source, tensor_of(*lowered.operands.at(0)));
+      const proto::Role role = plan().tensors(source).role();
+      MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), role, source));
+      by_value_.emplace(node.result(), index);
+      return ok_status();
+    }
+    std::vector<int> operands;
+    for (const Value* operand : lowered.operands) {
+      int index = -1;
+      if (operand != nullptr) {
+        MEZZO_ASSIGN_OR_RETURN(index, tensor_of(*operand));
+      }
+      operands.push_back(index);
+    }
+    proto::Step* step = phase.add_steps();
+    step->set_op(lowered.kernel);
+    step->set_node(node.name.empty() ? describe(node) : node.name);
+    for (const int operand : operands) step->add_inputs(operand);
+    for (const Value* result : node.results()) {
+      int index = -1;
+      if (result != nullptr && result->has_uses()) {
+        MEZZO_ASSIGN_OR_RETURN(index, tensor_of(*result));
+      }
+      step->add_outputs(index);
+    }
+    for (const Attribute& attribute : lowered.attributes) {
+      if (!to_plan_attribute(attribute, step->add_attributes())) {
+        return internal_error(describe(node) + ", attribute '" + attribute.name +
+                              "': expected a number, string or list of numbers");
+      }
+    }
+    return ok_status();
+  }
+
+  // Nodes that the loss, the running statistics or any other output but a gradient needs.
+  std::unordered_set<const Node*> forward_nodes(const Graph& graph) const {
+    std::set<std::string> gradients;
+    for (const auto& [parameter, gradient] : inputs_.training->gradients) gradients.insert(gradient);
+    std::vector<const Value*> stack;
+    for (const Value* output : graph.outputs()) {
+      if (gradients.count(output->name()) == 0) stack.push_back(output);
+    }
+    std::unordered_set<const Node*> needed;
+    while (!stack.empty()) {
+      const Node* node = stack.back()->producer();
+      stack.pop_back();
+      if (node == nullptr || !needed.insert(node).second) continue;
+      for (const Value* operand : node->operands()) {
+        if (operand != nullptr) stack.push_back(operand);
+      }
+    }
+    return needed;
+  }
+
+  Status add_graph(const Model& model, bool evaluate) {
+    const Graph& graph = *model.graph;
+    proto::Phase forward, backward;
+    forward.set_kind(evaluate ? proto::PHASE_EVALUATE : proto::PHASE_FORWARD);
+    backward.set_kind(proto::PHASE_BACKWARD);
+    const bool split = !evaluate && inputs_.training != nullptr;
+    std::unordered_set<const Node*> needed;
+    if (split) needed = forward_nodes(graph);
+    for (const auto& node : graph.nodes()) {
+      const bool in_forward = !split || needed.count(node.get()) > 0;
+      MEZZO_RETURN_IF_ERROR(add_step(*node, in_forward ? forward : backward));
+    }
+    *plan().add_phases() = std::move(forward);
+    if (split) *plan().add_phases() = std::move(backward);
+    return ok_status();
+  }
+
+  StatusOr<int> output_tensor(const Graph& graph, const std::string& name, const char* what) {
+    const Value* value = graph.find(name);
+    if (value == nullptr) return internal_error(std::string(what) + " '" + name + "' is not in the graph");
+    return tensor_of(*value);
+  }
+
+  std::vector<std::int64_t> logical_dims(const Value& value) const {
+    if (inputs_.training != nullptr) {
+      const auto found = inputs_.training->logical_dims.find(value.name());
+      if (found != inputs_.training->logical_dims.end()) return found->second;
+    }
+    return value.tensor_type().dims();
+  }
+
+  Status add_training() {
+    const TrainingRoles& roles = *inputs_.training;
+    const Graph& graph = *inputs_.model->graph;
+    proto::Training* training = plan().mutable_training();
+    MEZZO_ASSIGN_OR_RETURN(const int loss, output_tensor(graph, roles.loss, "the loss"));
+    MEZZO_ASSIGN_OR_RETURN(const int seed, output_tensor(graph, roles.loss_gradient, "the loss gradient"));
+    training->set_loss(loss);
+    training->set_loss_gradient(seed);
+    training->set_random_counter(-1);
+    training->set_evaluate_loss(-1);
+    training->set_precision(inputs_.precision);
+    if (!roles.random_counter.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(const int counter, output_tensor(graph, roles.random_counter, "the random counter"));
+      training->set_random_counter(counter);
+    }
+    for (const Value* value : graph.initializers()) {  // file order, not that of the map
+      const auto gradient = roles.gradients.find(value->name());
+      if (gradient != roles.gradients.end()) {
+        MEZZO_RETURN_IF_ERROR(add_parameter(graph, *value, gradient->second));
+      }
+      const auto state = roles.states.find(value->name());
+      if (state != roles.states.end()) {
+        MEZZO_RETURN_IF_ERROR(add_state(graph, *value, state->second));
+      }
+    }
+    return ok_status();
+  }
+
+  Status add_parameter(const Graph& graph, const Value& value, const std::string& gradient_name) {
+    MEZZO_ASSIGN_OR_RETURN(const int master, tensor_of(value));
+    MEZZO_ASSIGN_OR_RETURN(const int gradient, output_tensor(graph, gradient_name, "gradient"));
+    plan().mutable_tensors(gradient)->set_role(proto::ROLE_GRADIENT);
+    proto::Parameter* parameter = plan().add_parameters();
+    parameter->set_name(value.name());
+    parameter->set_master(master);
+    const auto low = low_copy_of_.find(master);
+    parameter->set_low_copy(low == low_copy_of_.end() ? -1 : low->second);
+    parameter->set_gradient(gradient);
+    for (std::int64_t dim : logical_dims(value)) parameter->add_logical_dims(dim);
+    return ok_status();
+  }
+
+  Status add_state(const Graph& graph, const Value& value, const std::string& next_name) {
+    MEZZO_ASSIGN_OR_RETURN(const int tensor, tensor_of(value));
+    MEZZO_ASSIGN_OR_RETURN(const int next, output_tensor(graph, next_name, "running statistic"));
+    proto::State* state = plan().add_states();
+    state->set_name(value.name());
+    state->set_tensor(tensor);
+    state->set_next(next);
+    for (std::int64_t dim : logical_dims(value)) state->add_logical_dims(dim);
+    return ok_status();
+  }
+
+  bool is_internal(const std::string& name) const {
+    if (inputs_.training == nullptr) return false;
+    const TrainingRoles& roles = *inputs_.training;
+    if (name == roles.loss_gradient || name == roles.random_counter) return true;
+    const auto is_value = [&](const auto& entry) { return entry.second == name; };
+    return std::any_of(roles.gradients.begin(), roles.gradients.end(), is_value) ||
+           std::any_of(roles.states.begin(), roles.states.end(), is_value);
+  }
+
+  Status add_ports() {
+    const Graph& graph = *inputs_.model->graph;
+    const auto add = [&](const Value* value, proto::Port* port) -> Status {
+      MEZZO_ASSIGN_OR_RETURN(const int tensor, tensor_of(*value));
+      port->set_name(value->name());
+      port->set_tensor(tensor);
+      port->set_evaluate_tensor(-1);
+      for (std::int64_t dim : logical_dims(*value)) port->add_logical_dims(dim);
+      return ok_status();
+    };
+    for (const Value* input : graph.inputs()) {
+      if (input->is_initializer() || is_internal(input->name())) continue;
+      MEZZO_RETURN_IF_ERROR(add(input, plan().add_inputs()));
+    }
+    for (const Value* output : graph.outputs()) {
+      if (!is_internal(output->name())) MEZZO_RETURN_IF_ERROR(add(output, plan().add_outputs()));
+    }
+    return ok_status();
+  }
+
+  // The evaluate phase reads the same input and parameter tensors and has outputs of its own.
+  Status add_evaluation() {
+    const Graph& graph = *inputs_.evaluate->graph;
+    for (const Value* input : graph.inputs()) {
+      if (input->is_initializer()) continue;
+      const Value* twin = inputs_.model->graph->find(input->name());
+      if (twin != nullptr && twin->is_graph_input() && twin->dtype() == input->dtype()) {
+        MEZZO_ASSIGN_OR_RETURN(const int tensor, tensor_of(*twin));
+        by_value_.emplace(input, tensor);
+      }
+    }
+    MEZZO_RETURN_IF_ERROR(add_graph(*inputs_.evaluate, /*evaluate=*/true));
+    const auto connect = [&](google::protobuf::RepeatedPtrField<proto::Port>& ports) -> Status {
+      for (proto::Port& port : ports) {
+        if (const Value* value = graph.find(port.name())) {
+          MEZZO_ASSIGN_OR_RETURN(const int tensor, tensor_of(*value));
+          port.set_evaluate_tensor(tensor);
+        }
+      }
+      return ok_status();
+    };
+    MEZZO_RETURN_IF_ERROR(connect(*plan().mutable_inputs()));
+    MEZZO_RETURN_IF_ERROR(connect(*plan().mutable_outputs()));
+    if (inputs_.training != nullptr && graph.find(inputs_.training->loss) != nullptr) {
+      MEZZO_ASSIGN_OR_RETURN(const int loss, output_tensor(graph, inputs_.training->loss, "the loss"));
+      plan().mutable_training()->set_evaluate_loss(loss);
+    }
+    return ok_status();
+  }
+
+  const PlanInputs& inputs_;
+  PlanDraft draft_;
+  std::unordered_map<const Value*, int> by_value_;
+  std::unordered_map<std::string, int> by_initializer_;
+  std::unordered_map<int, int> low_copy_of_;
+};
+
+}  // namespace
+
+bool to_plan_attribute(const Attribute& attribute, proto::Attribute* out) {
+  out->set_name(attribute.name);
+  switch (attribute.kind()) {
+    case Attribute::Kind::kFloat:
+      out->set_f(std::get<float>(attribute.value));
+      return true;
+    case Attribute::Kind::kInt:
+      out->set_i(std::get<std::int64_t>(attribute.value));
+      return true;
+    case Attribute::Kind::kString:
+      out->set_s(std::get<std::string>(attribute.value));
+      return true;
+    case Attribute::Kind::kInts: {
+      out->mutable_ints();  // an empty list is a list, too
+      for (std::int64_t v : std::get<std::vector<std::int64_t>>(attribute.value)) out->mutable_ints()->add_values(v);
+      return true;
+    }
+    case Attribute::Kind::kFloats: {
+      out->mutable_floats();
+      for (float v : std::get<std::vector<float>>(attribute.value)) out->mutable_floats()->add_values(v);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+StatusOr<PlanDraft> build_plan(const PlanInputs& inputs) { return PlanBuilder(inputs).build(); }
+
+}  // namespace mezzo

@@ -1,0 +1,19 @@
+// Which values lie between a set of sources and the loss.
+#pragma once
+
+#include <unordered_set>
+
+#include "compiler/ir/graph.h"
+
+namespace mezzo::passes {
+
+using ValueSet = std::unordered_set<const Value*>;
+
+// Values the given one is computed from, itself included; gradients only flow through
+// floating-point values and not into operands that take none (op catalogue).
+ValueSet influences(const Value& loss);
+
+// Floating-point values computed from any of `sources`, these included.
+ValueSet depends_on(const Graph& graph, const ValueSet& sources);
+
+}  // namespace mezzo::passes

@@ -1,0 +1,178 @@
+// 1. Refuse graphs from which an exporter's optimiser removed trainable layers.
+// 2. BatchNormalization -> BatchNormalizationTrain, with outputs for the running statistics.
+// 3. Dropout -> the counter-based Dropout of the runtime.
+
+#include "passes/autodiff/prepare_training.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/support/text.h"
+
+namespace mezzo::passes {
+namespace {
+
+constexpr const char* kRandomCounter = "random_counter";
+constexpr const char* kStatePrefix = "state/";
+
+std::string metadata_of(const Node& node, std::string_view key) {
+  for (const auto& [name, value] : node.metadata) {
+    if (name == key) return value;
+  }
+  return {};
+}
+
+// The module path that PyTorch's exporter notes for a node: the deepest entry of "['', 'net', 'net.1', ...]"
+// before the function's own name.
+std::string module_of(const Node& node) {
+  const std::string scopes = metadata_of(node, "pkg.torch.onnx.name_scopes");
+  std::vector<std::string> parts;
+  for (std::size_t at = scopes.find('\''); at != std::string::npos;) {
+    const std::size_t end = scopes.find('\'', at + 1);
+    if (end == std::string::npos) break;
+    parts.push_back(scopes.substr(at + 1, end - at - 1));
+    at = scopes.find('\'', end + 1);
+  }
+  return parts.size() >= 2 ? parts[parts.size() - 2] : std::string();
+}
+
+// The optimising exporter notes its rewrites; a BatchNormalization folded into a convolution leaves
+// neither scale nor bias to train, and its running statistics no longer move.
+Status check_nothing_folded(const Graph& graph) {
+  std::vector<std::string> gone;
+  for (const auto& node : graph.nodes()) {
+    if (metadata_of(*node, "pkg.onnxscript.rewriter.rule_name").find("FuseBatchNorm") == std::string::npos) continue;
+    const std::string module = module_of(*node);
+    gone.push_back(module.empty() ? "the one before " + describe(*node) : "'" + module + "'");
+  }
+  if (gone.empty()) return ok_status();
+  return invalid_argument("the exporter folded " + std::to_string(gone.size()) +
+                          " BatchNormalization layers into convolutions, so their scale, bias and statistics are gone "
+                          "and cannot be trained: " + join(gone, ", ") +
+                          ". Hint: export with torch.onnx.export(..., optimize=False), or with dynamo=False and "
+                          "training=TrainingMode.TRAINING");
+}
+
+class Preparer {
+ public:
+  Preparer(Model& model, PassContext& ctx)
+      : graph_(*model.graph), ctx_(ctx), builder_(graph_, type_inference(model)) {}
+
+  StatusOr<bool> run() {
+    bool changed = false;
+    for (Node* node : graph_.node_list()) {
+      if (node->is("BatchNormalization")) {
+        MEZZO_RETURN_IF_ERROR(prepare_batch_norm(*node));
+        changed = true;
+      } else if (node->is("Dropout") && drops(*node)) {
+        prepare_dropout(*node);
+        changed = true;
+      }
+    }
+    MEZZO_RETURN_IF_ERROR(builder_.status());
+    return changed;
+  }
+
+ private:
+  Status prepare_batch_norm(Node& node) {
+    std::vector<Value*> operands = node.operands();
+    for (std::size_t i = 1; i < 5; ++i) {
+      if (i >= operands.size() || operands[i] == nullptr) return invalid_argument(describe(node) + ": operand missing");
+    }
+    builder_.set_insertion_point(&node);
+    builder_.set_scope(node.name.empty() ? "batch_norm" : node.name);
+    Node* train = builder_.node("BatchNormalizationTrain", operands, 5,
+                                {{"epsilon", node.float_attribute("epsilon", 1e-5F)},
+                                 {"momentum", node.float_attribute("momentum", 0.9F)}},
+                                kMezzoDomain);
+    train->metadata = node.metadata;
+    // Results 1 and 2 in training form are the new statistics; older opsets' further results are not used.
+    for (std::size_t r = 0; r < node.results().size(); ++r) {
+      Value* old = node.result(r);
+      if (old != nullptr && r < 3) graph_.replace_uses(old, train->result(r));
+    }
+    graph_.erase(&node);
+    for (std::size_t i = 0; i < 2; ++i) publish_state(*operands[3 + i], train->result(1 + i));
+    ctx_.stats.add("batch-norms-in-training-form", 1);
+    return ok_status();
+  }
+
+  // The new value of a running statistic becomes a graph output. A statistic that two nodes move
+  // takes the last one's value.
+  void publish_state(const Value& statistic, Value* next) {
+    if (!statistic.is_initializer()) return;
+    if (next->is_graph_output()) next = builder_.op("Identity", {next});
+    const std::string name = graph_.unique_name(kStatePrefix + statistic.name());
+    graph_.rename(next, name);
+    graph_.add_output(next);
+    ctx_.training->states[statistic.name()] = name;
+  }
+
+  static bool drops(const Node& node) {
+    const Value* ratio = node.operand(1);
+    if (ratio != nullptr && ratio->is_fixed() && ratio->constant()) {
+      const std::vector<double> values = ratio->constant()->to_doubles();
+      return !values.empty() && values.front() > 0;
+    }
+    return node.float_attribute("ratio", 0.5F) > 0;
+  }
+
+  void prepare_dropout(Node& node) {
+    double ratio = node.float_attribute("ratio", 0.5F);
+    if (const Value* operand = node.operand(1); operand != nullptr && operand->constant()) {
+      ratio = operand->constant()->to_doubles().front();
+    }
+    if (counter_ == nullptr) {
+      counter_ = graph_.add_input(kRandomCounter, TensorType(DType::kInt64, {}));
+      ctx_.training->random_counter = counter_->name();
+    }
+    builder_.set_insertion_point(&node);
+    builder_.set_scope(node.name.empty() ? "dropout" : node.name);
+    Node* dropout = builder_.node("Dropout", {node.operand(0), counter_}, 2,
+                                  {{"ratio", static_cast<float>(ratio)}, {"seed", next_seed_++}}, kMezzoDomain);
+    for (std::size_t r = 0; r < node.results().size() && r < 2; ++r) {
+      if (node.result(r) != nullptr) graph_.replace_uses(node.result(r), dropout->result(r));
+    }
+    graph_.erase(&node);
+  }
+
+  Graph& graph_;
+  PassContext& ctx_;
+  Builder builder_;
+  Value* counter_ = nullptr;
+  std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
+};
+
+}  // namespace
+
+StatusOr<bool> prepare_training(Model& model, PassContext& ctx) {
+  MEZZO_RETURN_IF_ERROR(check_nothing_folded(*model.graph));
+  if (!ctx.training) ctx.training.emplace();
+  return Preparer(model, ctx).run();
+}
+
+StatusOr<bool> to_inference_form(Model& model, PassContext&) {
+  Graph& graph = *model.graph;
+  bool changed = false;
+  for (Node* node : graph.node_list()) {
+    if (node->is("BatchNormalization") && node->int_attribute("training_mode", 0) != 0) {
+      node->erase_attribute("training_mode");
+      for (std::size_t r = 1; r < node->results().size(); ++r) {
+        if (node->result(r) == nullptr || !node->result(r)->has_uses()) continue;
+        graph.replace_uses(node->result(r), node->operand(2 + r));  // statistics no longer move
+      }
+      changed = true;
+    } else if (node->is("Dropout")) {
+      if (node->result(1) != nullptr && node->result(1)->has_uses()) continue;  // the mask is wanted: keep
+      graph.replace_uses(node->result(0), node->operand(0));
+      graph.erase(node);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace mezzo::passes

@@ -1,0 +1,31 @@
+// Which initializers are trained, and why the others are not.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/support/status.h"
+#include "passes/pass.h"
+
+namespace mezzo::passes {
+
+struct ParameterChoice {
+  Value* value = nullptr;
+  bool trained = false;
+  std::string reason;  // "the loss depends on it", "running statistic of bn1", "--freeze", ...
+};
+
+// The graph's only scalar float output, or the one named. InvalidArgument lists the outputs.
+StatusOr<Value*> find_loss(const Graph& graph, const std::string& name);
+
+// One entry per floating-point initializer, in file order. Trained is what the loss depends on,
+// except running statistics, constants that an exporter turned into initializers or that were
+// `computed` by folding, masks, quantization parameters and what `freeze` names; `train` overrules. InvalidArgument: a bad
+// pattern, one that matches nothing, or nothing is left to train.
+StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, const Value& loss,
+                                                         const TrainingOptions& options,
+                                                         const std::set<std::string>& computed);
+
+}  // namespace mezzo::passes

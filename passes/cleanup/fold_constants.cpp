@@ -1,0 +1,187 @@
+// In graph order, so that one walk folds whole chains:
+//
+// 1. Constant nodes become initializers.
+// 2. Shape and Size of values with a static shape become initializers.
+// 3. A node whose operands are all fixed runs on the reference kernels.
+// 4. Every node's types are inferred again once its operands are known.
+//
+// A weight is not folded away: a node that reads a floating-point initializer of the model (not one
+// this pass made) stays, since training may change it.
+
+#include "passes/cleanup/fold_constants.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "compiler/ops/op_def.h"
+#include "kernels/kernel.h"
+#include "passes/precision/range.h"
+
+namespace mezzo::passes {
+namespace {
+
+constexpr std::int64_t kMostElems = std::int64_t{1} << 22;  // a folded constant costs file size and memory
+
+kernels::TensorDesc describe_type(const Value& value) {
+  return {value.dtype(), value.tensor_type().dims(), kernels::Layout::kRowMajor};
+}
+
+bool has_static_type(const Value& value) {
+  return value.type.is_tensor() && value.dtype() != DType::kNone && value.tensor_type().has_static_shape();
+}
+
+kernels::Attributes to_kernel_attributes(const std::vector<Attribute>& attributes) {
+  kernels::Attributes out;
+  for (const Attribute& attribute : attributes) {
+    if (const auto* i = std::get_if<std::int64_t>(&attribute.value)) out.set(attribute.name, *i);
+    if (const auto* f = std::get_if<float>(&attribute.value)) out.set(attribute.name, static_cast<double>(*f));
+    if (const auto* s = std::get_if<std::string>(&attribute.value)) out.set(attribute.name, *s);
+    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value)) out.set(attribute.name, *ints);
+    if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value)) {
+      out.set(attribute.name, std::vector<double>(floats->begin(), floats->end()));
+    }
+  }
+  return out;
+}
+
+class ConstantFolder {
+ public:
+  ConstantFolder(Model& model, PassContext& ctx) : model_(model), graph_(*model.graph), ctx_(ctx) {}
+
+  StatusOr<bool> run() {
+    for (const Value* value : graph_.initializers()) {
+      if (is_floating(value->dtype()) && ctx_.computed_constants.count(value->name()) == 0) weights_.insert(value);
+    }
+    for (Node* node : graph_.node_list()) {
+      if (node->graph() != &graph_) continue;
+      MEZZO_RETURN_IF_ERROR(infer_again(*node));
+      fold(*node);
+    }
+    return changed_;
+  }
+
+ private:
+  // An operand that became constant may tell shapes that were unknown before.
+  Status infer_again(Node& node) {
+    const bool unknown = std::any_of(node.results().begin(), node.results().end(), [](const Value* result) {
+      return result != nullptr && (!result->type.is_tensor() || !result->type.tensor.has_static_shape());
+    });
+    if (!unknown) return ok_status();
+    std::vector<Type> before;
+    for (const Value* result : node.results()) before.push_back(result == nullptr ? Type() : result->type);
+    MEZZO_RETURN_IF_ERROR(infer_types(node, &model_));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (node.result(i) != nullptr && !(node.result(i)->type == before[i])) changed_ = true;
+    }
+    return ok_status();
+  }
+
+  void fold(Node& node) {
+    if (!node.subgraphs().empty() || node.results().size() != 1 || node.result() == nullptr) return;
+    if (node.is("Constant")) return replace(node, constant_tensor(node));
+    if ((node.is("Shape") || node.is("Size")) && node.operand(0) != nullptr && has_static_type(*node.operand(0))) {
+      return replace(node, shape_tensor(node));
+    }
+    if (is_random(node)) return;
+    for (const Value* operand : node.operands()) {
+      if (operand != nullptr && (!operand->is_fixed() || !operand->constant() || weights_.count(operand) > 0)) return;
+    }
+    if (has_static_type(*node.result()) && node.result()->tensor_type().elems() <= kMostElems) replace(node, compute(node));
+  }
+
+  static bool is_random(const Node& node) {
+    return node.op_type().rfind("Random", 0) == 0 || node.is("Multinomial") || node.is("Bernoulli") ||
+           node.is("Dropout") || node.is("Dropout", kMezzoDomain);
+  }
+
+  // The tensor of a Constant node in any of its forms; null for sparse and string ones.
+  static TensorRef constant_tensor(const Node& node) {
+    for (const Attribute& attribute : node.attributes()) {
+      if (attribute.name == "value") {
+        const auto* tensor = std::get_if<NamedTensor>(&attribute.value);
+        return tensor == nullptr ? nullptr : tensor->tensor;
+      }
+      if (const auto* f = std::get_if<float>(&attribute.value); f != nullptr && attribute.name == "value_float") {
+        return Tensor::scalar(DType::kFloat32, static_cast<double>(*f));
+      }
+      if (const auto* i = std::get_if<std::int64_t>(&attribute.value); i != nullptr && attribute.name == "value_int") {
+        return Tensor::from_ints({}, {i, 1});
+      }
+      if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value); ints != nullptr && attribute.name == "value_ints") {
+        return Tensor::from_ints({static_cast<std::int64_t>(ints->size())}, *ints);
+      }
+      if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value); floats != nullptr && attribute.name == "value_floats") {
+        return Tensor::from_floats({static_cast<std::int64_t>(floats->size())}, *floats);
+      }
+    }
+    return nullptr;
+  }
+
+  static TensorRef shape_tensor(const Node& node) {
+    const TensorType& type = node.operand(0)->tensor_type();
+    if (node.is("Size")) {
+      const std::int64_t elems = type.elems();
+      return Tensor::from_ints({}, {&elems, 1});
+    }
+    const std::vector<std::int64_t> dims = type.dims();
+    const auto rank = static_cast<std::int64_t>(dims.size());
+    const auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const std::int64_t start = clamp(node.int_attribute("start", 0));
+    const std::int64_t end = std::max(start, clamp(node.int_attribute("end", rank)));
+    const std::vector<std::int64_t> part(dims.begin() + start, dims.begin() + end);
+    return Tensor::from_ints({static_cast<std::int64_t>(part.size())}, part);
+  }
+
+  // Runs the node; null where no kernel can, or the kernel refuses the values.
+  static TensorRef compute(const Node& node) {
+    StatusOr<LoweredOp> lowered = lower(node);
+    if (!lowered.ok()) return nullptr;
+    const Value& result = *node.result();
+    if (lowered->alias) {
+      const TensorRef& source = lowered->operands.at(0)->constant();
+      return Tensor::from_bytes(result.dtype(), result.tensor_type().dims(), source->copy_bytes());
+    }
+    kernels::KernelRequest request{lowered->kernel, to_kernel_attributes(lowered->attributes), {}, {}, 1};
+    std::vector<std::vector<std::byte>> buffers;
+    for (const Value* operand : lowered->operands) {
+      request.inputs.push_back(operand == nullptr ? kernels::TensorDesc{} : describe_type(*operand));
+      buffers.push_back(operand == nullptr ? std::vector<std::byte>() : operand->constant()->copy_bytes());
+    }
+    request.outputs.push_back(describe_type(result));
+    auto kernel = kernels::prepare_kernel(request, kernels::Backend::kReference);
+    if (!kernel.ok()) return nullptr;
+    std::vector<const void*> inputs;
+    for (std::size_t i = 0; i < buffers.size(); ++i) inputs.push_back(request.inputs[i].present() ? buffers[i].data() : nullptr);
+    std::vector<std::byte> output(request.outputs[0].bytes());
+    void* outputs[] = {output.data()};
+    std::vector<std::byte> workspace((*kernel)->workspace_bytes());
+    if (!(*kernel)->run({inputs, outputs, workspace.data()}).ok()) return nullptr;
+    return Tensor::from_bytes(result.dtype(), result.tensor_type().dims(), std::move(output));
+  }
+
+  // The result becomes an initializer of the same name; a graph output needs a node to make it.
+  void replace(Node& node, const TensorRef& tensor) {
+    if (tensor == nullptr || node.result()->is_graph_output()) return;
+    Value* constant = graph_.add_initializer(node.result()->name(), tensor);
+    Value* old = node.result();
+    const std::string name = old->name();
+    graph_.replace_uses(old, constant);
+    graph_.erase(&node);
+    if (graph_.find(name) == nullptr) graph_.rename(constant, name);
+    ctx_.computed_constants.insert(constant->name());
+    ctx_.stats.add("nodes-folded", 1);
+    changed_ = true;
+  }
+
+  Model& model_;
+  Graph& graph_;
+  PassContext& ctx_;
+  std::unordered_set<const Value*> weights_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+StatusOr<bool> fold_constants(Model& model, PassContext& ctx) { return ConstantFolder(model, ctx).run(); }
+
+}  // namespace mezzo::passes

@@ -1,0 +1,35 @@
+// Finds operators that a model spells out in simpler ones.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace mezzo::passes {
+
+struct PatternMatch {
+  std::string name;                // "LayerNormalization", "Gelu", "Softmax", "RMSNormalization", ...
+  std::vector<Node*> nodes;        // all nodes of it, in graph order; only the last one's result is used outside
+  Value* input = nullptr;          // what it is applied to
+  Value* scale = nullptr;          // LayerNormalization: null if absent
+  Value* bias = nullptr;
+  std::int64_t axis = -1;
+  float epsilon = 0;
+  bool tanh_approximation = false;  // Gelu
+};
+
+// Matches do not share nodes; larger patterns win. An inner value that something outside uses makes
+// no match.
+std::vector<PatternMatch> find_patterns(const Graph& graph);
+
+// Node -> pattern, for the patterns whose nodes stay FP32 (normalisations, Softmax): what the
+// precision passes need to know of a graph that keeps its spelled-out form.
+std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph);
+
+// Replaces matches by one node each: LayerNormalization (opset 17), Gelu (opset 20), Swish, Softmax,
+// raising nothing: used on the way to our runtime, where opsets do not matter.
+StatusOr<bool> recognise(Model& model, PassContext& ctx);
+
+}  // namespace mezzo::passes

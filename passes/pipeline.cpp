@@ -1,0 +1,131 @@
+#include "passes/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/support/text.h"
+#include "passes/autodiff/differentiate.h"
+#include "passes/autodiff/prepare_training.h"
+#include "passes/cleanup/dce.h"
+#include "passes/cleanup/fold_constants.h"
+#include "passes/cleanup/fuse_transposes.h"
+#include "passes/cleanup/infer_shapes.h"
+#include "passes/cleanup/normalise.h"
+#include "passes/cleanup/recognise.h"
+#include "passes/layout/pad_channels.h"
+#include "passes/precision/absorb_casts.h"
+#include "passes/precision/assign_precision.h"
+#include "passes/precision/fold_casts.h"
+#include "passes/precision/hoist_casts.h"
+#include "passes/precision/insert_casts.h"
+
+namespace mezzo::passes {
+namespace {
+
+using enum Condition;
+
+constexpr std::array kPasses = {
+    PassInfo{"infer-shapes", infer_shapes, "gives every value its type and shape", kNone, kTyped},
+    PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
+    PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
+    PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
+    PassInfo{"inference-form", to_inference_form, "normalisation by running statistics, no dropout"},
+    PassInfo{"prepare-training", prepare_training, "normalisation by the batch, dropout that drops", kTyped, kTrainingForm},
+    PassInfo{"pad-channels", pad_channels, "pads channels to a multiple of 8", kTyped},
+    PassInfo{"differentiate", differentiate, "adds the backward graph", kTyped, kDifferentiated},
+    PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
+    PassInfo{"assign-precision", assign_precision, "decides what runs low", kTyped, kAssigned},
+    PassInfo{"insert-casts", insert_casts, "puts casts on the boundaries", kAssigned, kMixed},
+    PassInfo{"fold-casts", fold_casts, "removes casts that change nothing"},
+    PassInfo{"hoist-casts", hoist_casts, "moves casts to where fewer bytes pass"},
+    PassInfo{"absorb-casts", absorb_casts, "lets kernels read and write the other type themselves"},
+    PassInfo{"dce", dce, "removes what no output needs"},
+};
+
+std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> names) {
+  std::vector<const PassInfo*> passes;
+  for (const std::string_view name : names) passes.push_back(find_pass(name));
+  return passes;
+}
+
+}  // namespace
+
+std::string_view condition_name(Condition condition) {
+  switch (condition) {
+    case kNone: return "none";
+    case kTyped: return "typed";
+    case kTrainingForm: return "training form";
+    case kDifferentiated: return "differentiated";
+    case kAssigned: return "assigned";
+    case kMixed: return "mixed";
+  }
+  return "?";
+}
+
+std::span<const PassInfo> all_passes() { return kPasses; }
+
+const PassInfo* find_pass(std::string_view name) {
+  const auto found = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassInfo& pass) { return pass.name == name; });
+  return found == kPasses.end() ? nullptr : &*found;
+}
+
+StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names) {
+  std::vector<const PassInfo*> passes;
+  while (!names.empty()) {
+    const std::size_t comma = names.find(',');
+    const std::string_view name = names.substr(0, comma);
+    names = comma == std::string_view::npos ? std::string_view() : names.substr(comma + 1);
+    const PassInfo* pass = find_pass(name);
+    if (pass == nullptr) {
+      std::vector<std::string> all;
+      for (const PassInfo& info : kPasses) all.emplace_back(info.name);
+      return invalid_argument("--passes: no pass is named '" + std::string(name) + "'." + did_you_mean(name, all) +
+                              " Hint: `mezzo opt --list-passes` lists them");
+    }
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
+  std::vector<const PassInfo*> passes = by_name({"infer-shapes"});
+  if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+  for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "fold-casts"})) {
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
+  std::vector<const PassInfo*> passes =
+      by_name({"infer-shapes", "fold-constants", "normalise", "fold-constants", "recognise", "prepare-training"});
+  if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+  for (const PassInfo* pass : by_name({"differentiate", "dce", "fuse-transposes", "assign-precision", "insert-casts",
+                                       "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
+  std::vector<const PassInfo*> passes =
+      by_name({"infer-shapes", "fold-constants", "normalise", "fold-constants", "recognise", "fuse-transposes"});
+  if (!ctx.policy.force_fp32) {
+    for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "absorb-casts"})) {
+      passes.push_back(pass);
+    }
+  }
+  passes.push_back(find_pass("dce"));
+  return passes;
+}
+
+std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
+  std::vector<const PassInfo*> passes =
+      by_name({"infer-shapes", "inference-form", "fold-constants", "normalise", "fold-constants", "recognise"});
+  // Parameters are shared with the training phases, so they are padded here as there.
+  if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+  for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
+  return passes;
+}
+
+}  // namespace mezzo::passes

@@ -1,0 +1,96 @@
+// Folds cast chains and joins equal casts.
+//
+// Only where no value changes: compare XLA's SimplifyFPConversions, which may drop a rounding.
+
+#include "passes/precision/fold_casts.h"
+
+#include <map>
+#include <vector>
+
+namespace mezzo::passes {
+namespace {
+
+bool is_plain_cast(const Node& node) {
+  return node.is("Cast") && node.operand(0) != nullptr && node.result() != nullptr && node.operand(0)->type.is_tensor();
+}
+
+// The value to cast from instead of the node's operand: beyond casts that lose nothing.
+Value* origin(const Node& cast) {
+  Value* from = cast.operand(0);
+  while (from->producer() != nullptr && is_plain_cast(*from->producer())) {
+    const Node& inner = *from->producer();
+    if (inner.graph() != cast.graph() || !keeps_values(inner.operand(0)->dtype(), from->dtype())) break;
+    from = inner.operand(0);
+  }
+  return from;
+}
+
+class CastFolder {
+ public:
+  CastFolder(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
+
+  bool run() {
+    for (Node* node : graph_.node_list()) {
+      if (is_plain_cast(*node) && node->result()->dtype() != DType::kNone) fold(*node);
+    }
+    return changed_;
+  }
+
+ private:
+  void fold(Node& cast) {
+    Value* from = origin(cast);
+    Value* result = cast.result();
+    if (from != cast.operand(0)) {
+      Node* inner = cast.operand(0)->producer();
+      cast.set_operand(0, from);
+      changed_ = true;
+      ctx_.stats.add("casts-folded", 1);
+      erase_if_dead(*inner);
+    }
+    if (from->dtype() == result->dtype() && can_stand_for(*from, *result)) {
+      remove(cast, from);
+      return;
+    }
+    const auto [entry, is_new] = first_cast_.try_emplace({from, result->dtype()}, &cast);
+    if (!is_new && can_stand_for(*entry->second->result(), *result)) remove(cast, entry->second->result());
+  }
+
+  // Uses of `result` may become uses of `value` without a node in between: not if both have public names.
+  static bool can_stand_for(const Value& value, const Value& result) {
+    return !result.is_graph_output() ||
+           (!value.is_graph_output() && !value.is_graph_input() && !value.is_initializer() && value.graph() == result.graph());
+  }
+
+  void remove(Node& cast, Value* replacement) {
+    graph_.replace_uses(cast.result(), replacement);
+    graph_.erase(&cast);
+    changed_ = true;
+    ctx_.stats.add("casts-removed", 1);
+  }
+
+  void erase_if_dead(Node& node) {
+    if (node.result()->has_uses()) return;
+    for (auto entry = first_cast_.begin(); entry != first_cast_.end(); ++entry) {
+      if (entry->second == &node) {
+        first_cast_.erase(entry);
+        break;
+      }
+    }
+    graph_.erase(&node);
+  }
+
+  Graph& graph_;
+  PassContext& ctx_;
+  std::map<std::pair<const Value*, DType>, Node*> first_cast_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+StatusOr<bool> fold_casts(Model& model, PassContext& ctx) {
+  bool changed = false;
+  for_each_graph(*model.graph, [&](Graph& graph) { changed = CastFolder(graph, ctx).run() || changed; });
+  return changed;
+}
+
+}  // namespace mezzo::passes

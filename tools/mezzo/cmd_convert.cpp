@@ -1,0 +1,55 @@
+// mezzo convert: an ONNX model in, a mixed-precision ONNX model out.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "compiler/onnx/export.h"
+#include "compiler/report/report.h"
+#include "compiler/support/atomic_file.h"
+#include "tools/mezzo/command.h"
+#include "tools/mezzo/convert_model.h"
+#include "tools/mezzo/options.h"
+
+namespace mezzo::cli {
+namespace {
+
+struct ConvertCommand {
+  std::string model, output, report, json;
+  PolicyOptions policy;
+  DumpOptions dump;
+  bool quiet = false, table = false;
+
+  Status run() const {
+    MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
+    MEZZO_ASSIGN_OR_RETURN(const Converted converted, convert_model(model, chosen, policy.to_padding(), dump.to_runner()));
+    MEZZO_RETURN_IF_ERROR(export_model(*converted.model, output));
+    const Report described = make_report(*converted.model, converted.records);
+    if (!report.empty()) MEZZO_RETURN_IF_ERROR(write_file(report, report_html(described)));
+    if (!json.empty()) MEZZO_RETURN_IF_ERROR(write_file(json, report_json(described)));
+    if (table) std::printf("%s", report_text(described).c_str());
+    if (!quiet) {
+      std::printf("%s\nwrote %s%s\n", report_totals(described).c_str(), output.c_str(),
+                  report.empty() ? "" : (" and " + report).c_str());
+    }
+    return ok_status();
+  }
+};
+
+}  // namespace
+
+Work add_convert(CLI::App& app) {
+  auto command = std::make_shared<ConvertCommand>();
+  app.add_option("model", command->model, "ONNX model")->required()->type_name("MODEL");
+  app.add_option("-o,--output", command->output, "where the converted model goes")->required()->type_name("FILE");
+  app.add_option("--report", command->report, "also write the report as a web page")->type_name("HTML");
+  app.add_option("--json", command->json, "also write the report as JSON")->type_name("JSON");
+  app.add_flag("--table", command->table, "print a line per node");
+  app.add_flag("-q,--quiet", command->quiet, "print nothing but errors");
+  command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
+  command->dump.add_to(app);
+  return [command] { return command->run(); };
+}
+
+}  // namespace mezzo::cli

@@ -1,0 +1,48 @@
+// From a model file to something the runtime can execute: which passes run, and how their results
+// become a plan. Shared by train, compile and run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/plan/plan_builder.h"
+#include "compiler/support/status.h"
+#include "passes/pass.h"
+#include "passes/pass_runner.h"
+#include "runtime/exec/executor.h"
+
+namespace mezzo::cli {
+
+struct CompileOptions {
+  passes::PrecisionPolicy policy;
+  passes::TrainingOptions training;
+  passes::PadOptions padding;
+  std::map<std::string, std::int64_t> dims;  // symbolic dimension -> size, from --dim
+  std::int64_t batch_size = 0;               // binds the first dimension of inputs; 0: as in the model
+  bool train = false;
+  bool evaluate = true;                      // with train: add the FP32 evaluate phase
+  passes::RunnerOptions runner;
+};
+
+struct Compiled {
+  std::shared_ptr<PlanDraft> draft;  // placed
+  Records records;
+  std::vector<passes::PassRun> passes;
+  std::vector<std::string> trained;  // initializers, with train
+  std::shared_ptr<const proto::Plan> plan() const { return {draft, &draft->plan}; }
+};
+
+// `path` is an .onnx or .onnxtxt file.
+StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options);
+
+// Weights straight from the compiled model, for running in the same process.
+runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft);
+
+// Writes the plan and, beside it, NAME.safetensors.
+Status write_plan(const PlanDraft& draft, const std::string& path);
+
+}  // namespace mezzo::cli

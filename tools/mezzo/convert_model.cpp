@@ -1,0 +1,59 @@
+#include "tools/mezzo/convert_model.h"
+
+#include <filesystem>
+
+#include "compiler/onnx/export.h"
+#include "compiler/onnx/import.h"
+#include "passes/pipeline.h"
+
+namespace mezzo::cli {
+namespace {
+
+std::uint64_t weight_bytes(const Graph& graph) {
+  std::uint64_t bytes = 0;
+  for (const Value* value : graph.initializers()) bytes += value->constant() ? value->constant()->byte_size() : 0;
+  return bytes;
+}
+
+// Bytes of all node results with a static shape.
+std::uint64_t activation_bytes(const Graph& graph) {
+  std::uint64_t bytes = 0;
+  for (const auto& node : graph.nodes()) {
+    for (const Value* result : node->results()) {
+      if (result == nullptr || !result->type.is_tensor() || !result->type.tensor.has_static_shape()) continue;
+      bytes += dtype_bytes(result->dtype(), result->tensor_type().elems());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy, const passes::PadOptions& padding,
+                                  const passes::RunnerOptions& runner) {
+  Converted converted;
+  ImportOptions import_options;
+  import_options.warnings = &converted.records.warnings;
+  MEZZO_ASSIGN_OR_RETURN(converted.model, load_model(path, import_options));
+  passes::PassContext ctx;
+  ctx.policy = policy;
+  ctx.padding = padding;
+  ctx.records.warnings = std::move(converted.records.warnings);
+  Model& model = *converted.model;
+  ctx.records.weight_bytes_before = weight_bytes(*model.graph);
+  ctx.records.model = std::filesystem::path(path).filename().string();
+  ctx.records.tool_version = MEZZO_VERSION;
+  ctx.records.precision = policy.force_fp32 ? "fp32" : (policy.low == DType::kBFloat16 ? "bf16" : "fp16");
+  const auto pipeline = passes::convert_pipeline(ctx);
+  // Activations are counted once types are known, and again at the end.
+  MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, {pipeline.front()}, {}, &converted.passes).with_context(path));
+  ctx.records.activation_bytes_before = activation_bytes(*model.graph);
+  MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, pipeline, runner, &converted.passes).with_context(path));
+  refresh_value_info(*model.graph);
+  ctx.records.weight_bytes_after = weight_bytes(*model.graph);
+  ctx.records.activation_bytes_after = activation_bytes(*model.graph);
+  converted.records = std::move(ctx.records);
+  return converted;
+}
+
+}  // namespace mezzo::cli

@@ -1,0 +1,24 @@
+// Conversion of a model to mixed precision, shared by convert and report.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compiler/ir/graph.h"
+#include "compiler/report/records.h"
+#include "compiler/support/status.h"
+#include "passes/pass.h"
+#include "passes/pass_runner.h"
+
+namespace mezzo::cli {
+
+struct Converted {
+  std::unique_ptr<Model> model;
+  Records records;
+  std::vector<passes::PassRun> passes;
+};
+
+StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy, const passes::PadOptions& padding,
+                                  const passes::RunnerOptions& runner);
+
+}  // namespace mezzo::cli

@@ -1,0 +1,54 @@
+// Options that several commands share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/support/status.h"
+#include "passes/pass.h"
+#include "passes/pass_runner.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mezzo::cli {
+
+// Precision policy as given on the command line; to_policy() checks and translates.
+struct PolicyOptions {
+  std::string precision;          // "", "fp16", "bf16" or, for train and compile, "fp32"
+  bool force_fp32 = false;        // --fp32
+  std::string assign = "cut";
+  std::string io = "keep";
+  std::string target = "cpu";
+  std::string pad_channels = "off";
+  std::vector<std::string> pins, deny_ops, allow_ops;
+
+  void add_to(CLI::App& app, bool takes_fp32, bool has_io);
+  StatusOr<passes::PrecisionPolicy> to_policy() const;
+  passes::PadOptions to_padding() const;
+};
+
+struct DumpOptions {
+  std::string dump_to;
+  void add_to(CLI::App& app);
+  passes::RunnerOptions to_runner() const;
+};
+
+// "--dim batch=32", repeatable.
+struct DimOptions {
+  std::vector<std::string> texts;
+  void add_to(CLI::App& app);
+  StatusOr<std::map<std::string, std::int64_t>> parse() const;
+};
+
+// Worker threads: --threads, else OMP_NUM_THREADS, else the cores this process may use.
+struct ThreadOptions {
+  int threads = 0;
+  void add_to(CLI::App& app);
+  int count() const;
+};
+
+}  // namespace mezzo::cli
