@@ -2,104 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "compiler/report/format.h"
 #include "compiler/report/report.h"
+#include "compiler/report/text_table.h"
 #include "compiler/support/text.h"
 
 namespace mezzo {
 namespace {
 
-// Columns a UTF-8 text takes, a code point counted as one.
-std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-// At most `width` columns, "..." at the end where something was cut.
-std::string cut(const std::string& text, std::size_t width) {
-  if (columns(text) <= width) return text;
-  const std::size_t keep = width < 4 ? width : width - 3;
-  std::size_t end = 0, seen = 0;
-  while (end < text.size()) {
-    if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && seen++ == keep) break;
-    ++end;
-  }
-  return text.substr(0, end) + (width < 4 ? "" : "...");
-}
-
-// Rows of text under a heading, columns aligned.
-class Table {
- public:
-  // `narrowest`: how far a column may be cut where the terminal is too narrow; 0: never.
-  struct Column {
-    const char* title;
-    bool right = false;
-    std::size_t narrowest = 0;
-  };
-  explicit Table(std::vector<Column> columns_of_table) : columns_(std::move(columns_of_table)) {}
-
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  bool empty() const { return rows_.empty(); }
-
-  std::string text(int width) const {
-    const std::vector<std::size_t> widths = fit(width);
-    std::string out;
-    std::vector<std::string> titles;
-    for (const Column& column : columns_) titles.emplace_back(column.title);
-    append(out, titles, widths);
-    for (const auto& row : rows_) append(out, row, widths);
-    return out;
-  }
-
- private:
-  static constexpr std::size_t kGap = 2;
-
-  std::vector<std::size_t> fit(int width) const {
-    std::vector<std::size_t> widths;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      std::size_t widest = columns(columns_[i].title);
-      for (const auto& row : rows_) widest = std::max(widest, columns(row[i]));
-      widths.push_back(widest);
-    }
-    if (width <= 0) return widths;
-    std::size_t total = std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
-    // The widest column that may still be cut gives way, one column at a time.
-    while (total > static_cast<std::size_t>(width)) {
-      std::size_t victim = columns_.size();
-      for (std::size_t i = 0; i < columns_.size(); ++i) {
-        const bool can = columns_[i].narrowest > 0 && widths[i] > columns_[i].narrowest;
-        if (can && (victim == columns_.size() || widths[i] > widths[victim])) victim = i;
-      }
-      if (victim == columns_.size()) break;
-      --widths[victim];
-      --total;
-    }
-    return widths;
-  }
-
-  void append(std::string& out, const std::vector<std::string>& row,
-              const std::vector<std::size_t>& widths) const {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string cell = cut(row[i], widths[i]);
-      const std::string padding(widths[i] - std::min(widths[i], columns(cell)), ' ');
-      line += columns_[i].right ? padding + cell : cell + padding;
-      if (i + 1 < row.size()) line.append(kGap, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-
-  std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
-
 std::string node_table(const Records& records, int width) {
-  Table table({{"node", false, 16},
+  TextTable table({{"node", false, 16},
                {"op", false, 8},
                {"runs in"},
                {"rule"},
@@ -115,7 +29,7 @@ std::string node_table(const Records& records, int width) {
 }
 
 std::string cast_table(const Records& records, int width) {
-  Table table({{"cast of", false, 16},
+  TextTable table({{"cast of", false, 16},
                {"made by", false, 12},
                {"types"},
                {"bytes", true},
@@ -144,7 +58,7 @@ std::string rule_table(const Records& records, int width) {
     ++(node.dtype == DType::kNone ? counts.other : low ? counts.low : counts.high);
     (low ? counts.low_flops : counts.high_flops) += node.flops;
   }
-  Table table({{"rule"},
+  TextTable table({{"rule"},
                {"low", true},
                {"fp32", true},
                {"no float", true},

@@ -1,0 +1,103 @@
+// Files that hold named arrays: checkpoints, safetensors, npz.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "compiler/report/text_table.h"
+#include "compiler/support/json_util.h"
+#include "compiler/support/text.h"
+#include "runtime/io/npz.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/checkpoint.h"
+#include "tools/mezzo/inspect.h"
+
+namespace mezzo::cli {
+namespace {
+
+using nlohmann::json;
+
+class ArrayList {
+ public:
+  void add(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape,
+           std::uint64_t bytes) {
+    table_.add({printable(name), std::string(dtype_name(dtype)), format_dims(shape),
+                format_bytes(bytes)});
+    json_.push_back({{"name", name},
+                     {"dtype", std::string(dtype_name(dtype))},
+                     {"shape", shape},
+                     {"bytes", bytes}});
+    total_ += bytes;
+  }
+  std::string heading(std::string_view what) const {
+    return fmt::format("{}: {} array{}, {}\n", what, json_.size(), json_.size() == 1 ? "" : "s",
+                       format_bytes(total_));
+  }
+  std::string text(int width) const { return table_.empty() ? "" : table_.text(width); }
+  const json& list() const { return json_; }
+
+ private:
+  TextTable table_{{{"name", false, 20}, {"type"}, {"shape"}, {"bytes", true}}};
+  json json_ = json::array();
+  std::uint64_t total_ = 0;
+};
+
+Inspection finish(std::string text, json value) {
+  return {std::move(text), std::make_shared<const json>(std::move(value))};
+}
+
+ArrayList list_of(const runtime::SafetensorsFile& file) {
+  ArrayList list;
+  for (const auto& entry : file.entries()) {
+    list.add(entry.name, entry.dtype, entry.shape, entry.bytes.size());
+  }
+  return list;
+}
+
+std::string state_text(const runtime::TrainingState& state) {
+  const runtime::LossScaler& scaler = state.loss_scaler;
+  std::string text = fmt::format("step: {} ({} applied, {} skipped)\n", state.step,
+                                 state.applied_steps, state.step - state.applied_steps);
+  text += "loss scaler: " + printable(json_text(scaler.save()), 400) + "\n";
+  text += fmt::format("random numbers: seed {}, {} drawn\n", state.rng_seed, state.rng_draws);
+  if (state.data) text += "data: " + printable(json_text(*state.data), 400) + "\n";
+  return text;
+}
+
+}  // namespace
+
+StatusOr<Inspection> inspect_safetensors(const std::string& path, const InspectOptions& options) {
+  MEZZO_ASSIGN_OR_RETURN(const auto file, runtime::SafetensorsFile::open(path));
+  const ArrayList list = list_of(file);
+  std::string text = list.heading("safetensors");
+  for (const auto& [key, value] : file.metadata()) {
+    text += printable(key, 60) + ": " + printable(value, 400) + "\n";
+  }
+  return finish(text + list.text(options.width),
+                {{"kind", "safetensors"}, {"metadata", file.metadata()}, {"arrays", list.list()}});
+}
+
+StatusOr<Inspection> inspect_npz(const std::string& path, const InspectOptions& options) {
+  MEZZO_ASSIGN_OR_RETURN(const auto file, runtime::NpzFile::open(path));
+  ArrayList list;
+  for (const auto& array : file.arrays()) list.add(array.name, array.dtype, array.shape, array.bytes);
+  return finish(list.heading("npz") + list.text(options.width),
+                {{"kind", "npz"}, {"arrays", list.list()}});
+}
+
+StatusOr<Inspection> inspect_checkpoint(const std::string& folder, const InspectOptions& options) {
+  MEZZO_ASSIGN_OR_RETURN(const auto checkpoint, runtime::load_checkpoint(folder));
+  MEZZO_ASSIGN_OR_RETURN(
+      const json state, read_json((std::filesystem::path(folder) / "state.json").string()));
+  const ArrayList weights = list_of(checkpoint.model), moments = list_of(checkpoint.optimizer);
+  std::string text = "checkpoint, checksums fit\n" + state_text(checkpoint.state) + "\n";
+  text += weights.heading("weights") + weights.text(options.width);
+  text += "\n" + moments.heading("optimizer state") + moments.text(options.width);
+  return finish(std::move(text), {{"kind", "checkpoint"},
+                                  {"state", state},
+                                  {"weights", weights.list()},
+                                  {"optimizer_state", moments.list()}});
+}
+
+}  // namespace mezzo::cli
