@@ -107,8 +107,8 @@ std::vector<const KernelEntry*> kernel_rows(std::string_view op, Backend backend
 // The first row that supports the request. Unimplemented lists why each row refused.
 StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, Backend backend);
 
-// True if the kernels of `op` accept output `output` in the same buffer as input `input`, given equal
-// byte sizes. The compiler's memory planner relies on it.
+// True if the kernels of `op` accept output `output` in the same buffer as input `input`, provided
+// both have the same dims, layout and bytes per element. The compiler's memory planner relies on it.
 bool may_run_in_place(std::string_view op, int input, int output);
 
 }  // namespace mezzo::kernels

@@ -16,10 +16,10 @@ struct GatherShape {
   std::int64_t inner = 1;
   std::string op;
 
-  // The row of x that element j of the indices names; -1 if there is none.
+  // The row of x that element j of the indices names; negative if there is none.
   std::int64_t row(const Elements& indices, const void* data, std::int64_t j) const {
     const auto index = static_cast<std::int64_t>(indices.read<Integer>(data, j));
-    if (index < -axis_size || index >= axis_size) return -1;
+    if (index >= axis_size) return -1;
     return index < 0 ? index + axis_size : index;
   }
 

@@ -21,8 +21,8 @@ struct Part {
 // step walks down to, but not including, `end`. Steps beyond the dim are as good as dim + 1.
 Part slice_part(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) {
   step = std::clamp(step, -dim - 1, dim + 1);
-  if (start < 0) start = start < -dim ? -1 : start + dim;  // -1: before the first element
-  if (end < 0) end = end < -dim ? -1 : end + dim;
+  if (start < 0) start += dim;
+  if (end < 0) end += dim;
   if (step > 0) {
     start = std::clamp<std::int64_t>(start, 0, dim);
     end = std::clamp<std::int64_t>(end, 0, dim);

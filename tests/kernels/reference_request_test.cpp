@@ -192,6 +192,37 @@ TEST(Data, KeepsLargeIntegers) {
   check("Max", kMax, -1, kMax);
 }
 
+TEST(Data, KeepsDigitsInTheTailOfGelu) {
+  const auto got = run("Gelu", {}, {f64({1}, {-12.0})}, {desc({1}, DType::kFloat64)});
+  ASSERT_THAT(got, IsOk());
+  EXPECT_NEAR((*got)[0].at(0) / -2.13177853e-32, 1.0, 1e-8);  // -12 times the normal tail at 12
+}
+
+// A window of padding alone has no element; one of -infinity has a first one.
+TEST(Data, MayHoldWindowsWithoutElements) {
+  const Attributes window =
+      attributes({{"kernel_shape", Ints{2}}, {"dilations", Ints{3}}, {"pads", Ints{2, 2}}});
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = f64({1, 1, 1}, {5});
+  const TensorDesc two = desc({1, 1, 2}, DType::kFloat64);
+  const auto pooled = run("MaxPool", window, {x}, {two, desc({1, 1, 2}, DType::kInt64)});
+  ASSERT_THAT(pooled, IsOk());
+  EXPECT_EQ((*pooled)[0].values(), (std::vector<double>{-infinity, -infinity}));
+  EXPECT_EQ((*pooled)[1].values(), (std::vector<double>{-1, -1}));
+  const auto dx = run("MaxPoolGrad", {}, {f64({1, 1, 2}, {1, 2}), (*pooled)[1]}, {x.desc()});
+  ASSERT_THAT(dx, IsOk());
+  EXPECT_EQ((*dx)[0].at(0), 0.0);
+  const auto mean = run("AveragePool", window, {x}, {two});
+  ASSERT_THAT(mean, IsOk());
+  EXPECT_EQ((*mean)[0].values(), (std::vector<double>{0, 0}));
+
+  const auto lowest =
+      run("MaxPool", attributes({{"kernel_shape", Ints{2}}}),
+          {f64({1, 1, 2}, {-infinity, -infinity})}, {x.desc(), desc({1, 1, 1}, DType::kInt64)});
+  ASSERT_THAT(lowest, IsOk());
+  EXPECT_EQ((*lowest)[1].integer_at(0), 0);
+}
+
 // Random changes to the known cases: whatever prepares must run without touching what lies outside
 // its buffers. The bands of Tensor show writes, AddressSanitizer shows reads too.
 class Mutator {
