@@ -37,11 +37,14 @@ find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)     # headers only: Boost.Graph's max-flow
 
-# NO_DEFAULT_PATH: Debian's own libonnx-dev is too old and must never be taken.
+# Exactly these, whatever else is installed (Debian's own libonnx-dev is too old) or was found by
+# an earlier configuration.
 mezzo_prefix(onnx onnx_prefix)
-find_package(ONNX REQUIRED CONFIG PATHS ${onnx_prefix} NO_DEFAULT_PATH)
+set(ONNX_DIR ${onnx_prefix}/lib/cmake/ONNX CACHE PATH "The pinned ONNX" FORCE)
+find_package(ONNX REQUIRED CONFIG)
 mezzo_prefix(onednn onednn_prefix)
-find_package(dnnl 3.2 REQUIRED CONFIG PATHS ${onednn_prefix} NO_DEFAULT_PATH)
+set(dnnl_DIR ${onednn_prefix}/lib/cmake/dnnl CACHE PATH "The pinned oneDNN" FORCE)
+find_package(dnnl 3.2 REQUIRED CONFIG)
 
 # mezzo_find_library(<target> <library> <header>): for libraries without (working) CMake files.
 function(mezzo_find_library target library header)
