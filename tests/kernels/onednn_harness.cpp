@@ -8,6 +8,7 @@
 #include <new>
 
 #include "compiler/support/half.h"
+#include "tests/kernels/tolerance.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -110,11 +111,6 @@ const KernelEntry* onednn_row(std::string_view op) {
   return nullptr;
 }
 
-double unit(DType dtype, double value) {
-  const FloatFacts facts = float_facts(dtype);
-  return std::max(std::abs(value), facts.min_normal) * facts.epsilon;
-}
-
 }  // namespace
 
 std::int64_t pick(Random& random, std::int64_t least, std::int64_t most) {
@@ -178,7 +174,8 @@ void expect_close(const Values& got, const Values& expected, DType dtype, const 
     if (std::abs(expected[i]) > max * (1 + float_facts(dtype).epsilon)) {
       if (std::isinf(got[i]) && std::signbit(got[i]) == std::signbit(expected[i])) continue;
     } else {
-      const double bound = 0.5001 * unit(dtype, expected[i]) + slack[i];
+      const double size = std::max(std::abs(expected[i]), float_facts(dtype).min_normal);
+      const double bound = size * tolerance(dtype, DType::kFloat32, 0) + slack[i];
       if (std::abs(got[i] - expected[i]) <= bound) continue;
     }
     if (++wrong == 1) {
@@ -192,7 +189,8 @@ void expect_close(const Values& got, const Values& expected, DType dtype, const 
 Values sum_slack(const Values& magnitudes, std::int64_t depth) {
   // Each of depth additions errs by at most half a unit of float32; errors add up like a random
   // walk, of which 4 deviations (and a few roundings around it) are granted.
-  const double factor = 0x1p-24 * (4 * std::sqrt(static_cast<double>(depth)) + 8);
+  const auto roundings = static_cast<std::int64_t>(4 * std::sqrt(static_cast<double>(depth)) + 8);
+  const double factor = tolerance(DType::kFloat32, DType::kFloat32, roundings);
   Values slack;
   for (const double magnitude : magnitudes) slack.push_back(factor * magnitude);
   return slack;
