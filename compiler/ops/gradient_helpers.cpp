@@ -135,6 +135,8 @@ StatusOr<Gradients> grad_from_operand(GradientContext& ctx) {
                            *ctx.node.operand(0))};
 }
 
+StatusOr<Gradients> grad_zero(GradientContext& ctx) { return no_gradients(ctx); }
+
 StatusOr<Gradients> grad_reshape(GradientContext& ctx) {
   Gradients grads = no_gradients(ctx);
   if (ctx.wanted[0]) grads[0] = reshape_like(ctx, ctx.result_grads[0], ctx.node.operand(0));

@@ -43,6 +43,8 @@ StatusOr<Value*> require_result(GradientContext& ctx, std::size_t index, std::st
 // dx = <op>Grad(dy, y) or <op>Grad(dy, x), with the forward node's attributes: unary functions.
 StatusOr<Gradients> grad_from_result(GradientContext& ctx);
 StatusOr<Gradients> grad_from_operand(GradientContext& ctx);
+// No gradient at all: functions that are piecewise constant.
+StatusOr<Gradients> grad_zero(GradientContext& ctx);
 // dx = dy reshaped: Reshape, Flatten, Squeeze, Unsqueeze, Identity.
 StatusOr<Gradients> grad_reshape(GradientContext& ctx);
 

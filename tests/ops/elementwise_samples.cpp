@@ -86,8 +86,9 @@ void add_elementwise_samples(std::vector<OpSample>& samples) {
   samples.push_back({.op = "Sum", .operands = {f({2, 3}), f({3})}});
   samples.push_back({.op = "Sum", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}});
   add_unary(samples,
-            {"Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Neg", "Abs", "Softplus", "Sin", "Cos"}, -2.0,
-            2.0);
+            {"Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Neg", "Abs", "Softplus", "Sin", "Cos",
+             "Sign", "Ceil", "Floor", "Round"},
+            -2.0, 2.0);
   add_unary(samples, {"Sqrt", "Log", "Reciprocal"}, 0.3, 3.0);
   add_activations(samples);
   add_clip(samples);

@@ -77,7 +77,7 @@ Status run_kernel(const kernels::KernelRequest& request, const LoweredOp& lowere
   for (std::size_t i = 0; i < results.size(); ++i) {
     outputs.push_back(node.result(i) ? results[i].data() : nullptr);
   }
-  std::vector<std::max_align_t> workspace(kernel->workspace_bytes() / sizeof(std::max_align_t) + 1);
+  std::vector<Buffer::Block> workspace(kernel->workspace_bytes() / sizeof(Buffer::Block) + 1);
   MEZZO_RETURN_IF_ERROR(kernel->run({inputs, outputs, workspace.data()}));
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (node.result(i) != nullptr) environment[node.result(i)] = std::move(results[i]);
@@ -109,7 +109,7 @@ Status run_node(const Node& node, Environment& environment) {
 Buffer Buffer::of(DType dtype, std::vector<std::int64_t> dims) {
   Buffer buffer;
   buffer.desc = {widened(dtype), std::move(dims), {}};
-  buffer.storage.resize(buffer.desc.bytes() / sizeof(std::max_align_t) + 1);
+  buffer.storage.resize(buffer.desc.bytes() / sizeof(Buffer::Block) + 1);
   return buffer;
 }
 

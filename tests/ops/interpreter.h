@@ -12,10 +12,13 @@
 
 namespace mezzo::test {
 
-// A tensor in memory. Floating types are float64 here.
+// A tensor in memory, zero at first. Floating types are float64 here.
 struct Buffer {
+  struct alignas(64) Block {
+    std::byte bytes[64] = {};
+  };
   kernels::TensorDesc desc;
-  std::vector<std::max_align_t> storage;  // desc.bytes() of it are used
+  std::vector<Block> storage;  // desc.bytes() of it are used
 
   static Buffer of(DType dtype, std::vector<std::int64_t> dims);
   static Buffer doubles(std::vector<std::int64_t> dims, const std::vector<double>& values);
