@@ -30,7 +30,7 @@ constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
 const TensorDesc kLabels = desc({2}, DType::kInt64);
 
-TEST(Requests, NameTheOperandThatIsWrong) {
+TEST(ReferenceRequests, NameTheOperandThatIsWrong) {
   EXPECT_THAT(ask("Conv", {desc({1, 2, 4, 4}), desc({3, 2})}, {desc({1, 3, 2, 2})}),
               Rejects("Conv: expected weights of rank 4, got [3,2]"));
   EXPECT_THAT(ask("Relu", {desc({2})}, {desc({3})}),
@@ -47,7 +47,7 @@ TEST(Requests, NameTheOperandThatIsWrong) {
               Rejects("Relu: expected at most 1 operands, got 2"));
 }
 
-TEST(Requests, MustHaveFittingDtypes) {
+TEST(ReferenceRequests, MustHaveFittingDtypes) {
   EXPECT_THAT(ask("Conv", {desc({1, 1, 4}, DType::kInt32), desc({1, 1, 1})}, {desc({1, 1, 4})}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("operand 0 'x': expected float")));
   EXPECT_THAT(ask("Add", {desc({2}), desc({2}, DType::kInt64)}, {desc({2})}),
@@ -59,7 +59,7 @@ TEST(Requests, MustHaveFittingDtypes) {
   EXPECT_THAT(ask("Relu", {desc({2}, DType::kString)}, {desc({2})}), Rejects("no elements"));
 }
 
-TEST(Requests, MustHaveSensibleSizes) {
+TEST(ReferenceRequests, MustHaveSensibleSizes) {
   EXPECT_THAT(ask("Relu", {desc({-1})}, {desc({-1})}), Rejects("negative dim in [-1]"));
   const Dims wraps = {std::int64_t{1} << 32, std::int64_t{1} << 32};
   EXPECT_THAT(ask("Relu", {desc(wraps)}, {desc(wraps)}), Rejects("more elements than fit"));
@@ -71,7 +71,7 @@ TEST(Requests, MustHaveSensibleSizes) {
   EXPECT_THAT(ask("Relu", {flat}, {flat}), Rejects("channels-last needs rank 3"));
 }
 
-TEST(Requests, MustHaveSensibleAttributes) {
+TEST(ReferenceRequests, MustHaveSensibleAttributes) {
   const std::vector<TensorDesc> image = {desc({1, 1, 4, 4})};
   const std::vector<TensorDesc> pooled = {desc({1, 1, 2, 2})};
   const AttributeValue kernel = {"kernel_shape", Ints{2, 2}};
@@ -117,7 +117,7 @@ TEST(Requests, MustHaveSensibleAttributes) {
       Rejects("result 0 'loss'"));
 }
 
-TEST(Requests, MustHaveFittingParts) {
+TEST(ReferenceRequests, MustHaveFittingParts) {
   EXPECT_THAT(ask("Concat", {desc({2, 2}), desc({2, 3})}, {desc({2, 4})}, {{"axis", 1}}),
               Rejects("more than the 4"));
   EXPECT_THAT(ask("Concat", {desc({2, 2})}, {desc({2, 4})}, {{"axis", 1}}), Rejects("2 of the 4"));
@@ -132,7 +132,7 @@ TEST(Requests, MustHaveFittingParts) {
               Rejects("no elements to take statistics over"));
 }
 
-TEST(Data, IsCheckedWhenItRuns) {
+TEST(ReferenceData, IsCheckedWhenItRuns) {
   const TensorDesc scalar = desc({}, DType::kFloat64);
   const Tensor scores = f64({2, 3}, {1, 2, 3, 4, 5, 6});
   for (const double label : {3.0, -1.0}) {
@@ -170,7 +170,7 @@ TEST(Data, IsCheckedWhenItRuns) {
 }
 
 // 64-bit integers keep all digits, and the ends of the range do not trap.
-TEST(Data, KeepsLargeIntegers) {
+TEST(ReferenceData, KeepsLargeIntegers) {
   Tensor a = i64({3}, {}), b = i64({3}, {});
   const std::int64_t left[] = {kMax, kMin, kMax}, right[] = {1, -1, 2};
   for (int i = 0; i < 3; ++i) {
@@ -192,14 +192,14 @@ TEST(Data, KeepsLargeIntegers) {
   check("Max", kMax, -1, kMax);
 }
 
-TEST(Data, KeepsDigitsInTheTailOfGelu) {
+TEST(ReferenceData, KeepsDigitsInTheTailOfGelu) {
   const auto got = run("Gelu", {}, {f64({1}, {-12.0})}, {desc({1}, DType::kFloat64)});
   ASSERT_THAT(got, IsOk());
   EXPECT_NEAR((*got)[0].at(0) / -2.13177853e-32, 1.0, 1e-8);  // -12 times the normal tail at 12
 }
 
 // A window of padding alone has no element; one of -infinity has a first one.
-TEST(Data, MayHoldWindowsWithoutElements) {
+TEST(ReferenceData, MayHoldWindowsWithoutElements) {
   const Attributes window =
       attributes({{"kernel_shape", Ints{2}}, {"dilations", Ints{3}}, {"pads", Ints{2, 2}}});
   const double infinity = std::numeric_limits<double>::infinity();
@@ -293,7 +293,7 @@ class Mutator {
   std::mt19937 engine_;
 };
 
-TEST(HostileRequests, NeverLeaveTheirBuffers) {
+TEST(ReferenceHostileRequests, NeverLeaveTheirBuffers) {
   Mutator mutator(3);
   int prepared = 0;
   int refused = 0;
@@ -325,14 +325,14 @@ TEST(HostileRequests, NeverLeaveTheirBuffers) {
   EXPECT_GT(refused, 2000);
 }
 
-TEST(Table, SaysWhatIsMissing) {
+TEST(KernelTable, SaysWhatIsMissing) {
   EXPECT_THAT(ask("Foo", {}, {}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("no kernel for operator 'Foo'")));
   EXPECT_THAT(ask("Relu", {desc({2}, DType::kBool)}, {desc({2}, DType::kBool)}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("\n  reference: Relu, operand 0")));
 }
 
-TEST(Table, PutsTheReferenceLast) {
+TEST(KernelTable, PutsTheReferenceLast) {
   for (const std::string& op : listed_ops()) {
     const auto rows = kernel_rows(op, Backend::kCpu);
     ASSERT_FALSE(rows.empty()) << op;
@@ -341,7 +341,7 @@ TEST(Table, PutsTheReferenceLast) {
   }
 }
 
-TEST(Table, KnowsWhatRunsInPlace) {
+TEST(KernelTable, KnowsWhatRunsInPlace) {
   EXPECT_TRUE(may_run_in_place("Add", 0, 0));
   EXPECT_TRUE(may_run_in_place("Add", 1, 0));
   EXPECT_TRUE(may_run_in_place("ReluGrad", 0, 0));
@@ -351,7 +351,7 @@ TEST(Table, KnowsWhatRunsInPlace) {
   EXPECT_FALSE(may_run_in_place("Foo", 0, 0));
 }
 
-TEST(Values, OfAttributesFallBack) {
+TEST(KernelAttributes, FallBack) {
   const Attributes a = attributes({{"i", 3}, {"f", 0.5}, {"s", "text"}, {"list", Ints{1, 2}}});
   EXPECT_EQ(a.get_int("i", 7), 3);
   EXPECT_EQ(a.get_int("none", 7), 7);
