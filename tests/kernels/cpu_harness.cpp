@@ -165,8 +165,11 @@ bool is_close(double got, double expected, DType dtype, std::int64_t depth, doub
   if (std::isnan(expected)) return std::isnan(got);
   if (got == expected) return true;
   const FloatFacts facts = float_facts(dtype);
-  const double bound = tolerance(dtype, DType::kFloat32, depth) * std::fabs(expected) + slack +
-                       facts.min_subnormal / 2.0;
+  // Below the normal range half a unit is half the smallest number, whatever the element.
+  const double underflow = facts.min_subnormal / 2.0 + static_cast<double>(depth) *
+                           float_facts(DType::kFloat32).min_subnormal / 2.0;
+  const double bound =
+      tolerance(dtype, DType::kFloat32, depth) * std::fabs(expected) + slack + underflow;
   // Beyond the range, and beyond float32's on the way there, comes infinity.
   if (std::isinf(got)) return std::fabs(expected) + bound >= facts.max && got * expected > 0.0;
   if (std::isinf(expected)) return false;

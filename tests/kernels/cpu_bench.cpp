@@ -1,0 +1,176 @@
+// Bytes per second of the CPU kernels on one thread, beside memcpy. Operands are far larger than
+// the caches.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace mezzo::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+struct Free {
+  void operator()(unsigned char* p) const { ::operator delete[](p, std::align_val_t{64}); }
+};
+using Bytes = std::unique_ptr<unsigned char, Free>;
+
+Bytes make_bytes(std::size_t size) {
+  Bytes bytes(static_cast<unsigned char*>(::operator new[](size + 64, std::align_val_t{64})));
+  // 0x3c3c.. is a modest positive number in every floating type.
+  std::memset(bytes.get(), 0x3c, size);
+  return bytes;
+}
+
+void run(benchmark::State& state, const KernelRequest& request) {
+  auto kernel = prepare_kernel(request, Backend::kCpu);
+  if (!kernel.ok()) return state.SkipWithError(kernel.status().message().c_str());
+  std::vector<Bytes> buffers;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  std::size_t moved = 0;
+  for (const TensorDesc& desc : request.inputs) {
+    buffers.push_back(make_bytes(desc.bytes()));
+    if (!is_floating(desc.dtype)) std::memset(buffers.back().get(), 0, desc.bytes());
+    in.push_back(buffers.back().get());
+    moved += desc.bytes();
+  }
+  for (const TensorDesc& desc : request.outputs) {
+    buffers.push_back(make_bytes(desc.bytes()));
+    out.push_back(buffers.back().get());
+    moved += desc.bytes();
+  }
+  const Bytes workspace = make_bytes((*kernel)->workspace_bytes());
+  for (auto _ : state) {
+    if (!(*kernel)->run({in, out, workspace.get()}).ok()) return state.SkipWithError("run failed");
+    benchmark::ClobberMemory();
+  }
+  state.SetLabel(std::string((*kernel)->implementation()));
+  state.SetBytesProcessed(static_cast<std::int64_t>(moved) * state.iterations());
+}
+
+void copy_memory(benchmark::State& state) {
+  constexpr std::size_t kSize = 64 << 20;
+  const Bytes from = make_bytes(kSize);
+  const Bytes to = make_bytes(kSize);
+  for (auto _ : state) {
+    std::memcpy(to.get(), from.get(), kSize);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(2 * kSize) * state.iterations());
+}
+
+TensorDesc f32(Dims dims, Layout layout = Layout::kRowMajor) {
+  return {DType::kFloat32, std::move(dims), layout};
+}
+TensorDesc bf16(Dims dims, Layout layout = Layout::kRowMajor) {
+  return {DType::kBFloat16, std::move(dims), layout};
+}
+TensorDesc f16(Dims dims) { return {DType::kFloat16, std::move(dims), Layout::kRowMajor}; }
+
+struct BenchCase {
+  const char* name;
+  KernelRequest request;
+};
+
+KernelRequest request_of(std::string op, std::vector<TensorDesc> inputs,
+                         std::vector<TensorDesc> outputs, Attributes attributes = {}) {
+  return {std::move(op), std::move(attributes), std::move(inputs), std::move(outputs), 1};
+}
+
+std::vector<BenchCase> bench_cases() {
+  const Dims flat = {4096, 4096};
+  const Dims image = {32, 64, 56, 56};
+  const Dims few_pixels = {64, 512, 7, 7};
+  const Dims channel = {64};
+  const auto last = Layout::kChannelsLast;
+  Attributes pool;
+  pool.set("kernel_shape", Dims{3, 3});
+  pool.set("strides", Dims{2, 2});
+  pool.set("pads", Dims{1, 1, 1, 1});
+  Attributes training;
+  training.set("training_mode", std::int64_t{1});
+  Attributes heads;
+  heads.set("perm", Dims{0, 2, 1, 3});
+  const auto batch_norm = [&](TensorDesc x, const Dims& c) {
+    return request_of("BatchNormalization", {x, f32(c), f32(c), f32(c), f32(c)},
+                      {x, f32(c), f32(c), f32(c), f32(c)}, training);
+  };
+  const auto batch_norm_grad = [&](TensorDesc x, const Dims& c) {
+    return request_of("BatchNormalizationGrad", {x, x, f32(c), f32(c), f32(c)},
+                      {x, f32(c), f32(c)});
+  };
+  const auto max_pool = [&](Layout layout) {
+    return request_of("MaxPool", {f32({32, 64, 112, 112}, layout)},
+                      {f32(image, layout), {DType::kInt64, image, layout}}, pool);
+  };
+  return {
+      {"Add f32", request_of("Add", {f32(flat), f32(flat)}, {f32(flat)})},
+      {"Add bf16", request_of("Add", {bf16(flat), bf16(flat)}, {bf16(flat)})},
+      {"Add f32 + row", request_of("Add", {f32(flat), f32({4096})}, {f32(flat)})},
+      {"Add f32 + channel", request_of("Add", {f32(image), f32({64, 1, 1})}, {f32(image)})},
+      {"Relu f32", request_of("Relu", {f32(flat)}, {f32(flat)})},
+      {"Relu bf16", request_of("Relu", {bf16(flat)}, {bf16(flat)})},
+      {"Gelu f32", request_of("Gelu", {f32(flat)}, {f32(flat)})},
+      {"Gelu bf16", request_of("Gelu", {bf16(flat)}, {bf16(flat)})},
+      {"GeluGrad bf16", request_of("GeluGrad", {bf16(flat), bf16(flat)}, {bf16(flat)})},
+      {"Swish bf16", request_of("Swish", {bf16(flat)}, {bf16(flat)})},
+      {"Cast f32 f16", request_of("Cast", {f32(flat)}, {f16(flat)})},
+      {"Cast f32 bf16", request_of("Cast", {f32(flat)}, {bf16(flat)})},
+      {"Cast f16 f32", request_of("Cast", {f16(flat)}, {f32(flat)})},
+      {"Softmax f32 128", request_of("Softmax", {f32({131072, 128})}, {f32({131072, 128})})},
+      {"Softmax f32 4096", request_of("Softmax", {f32(flat)}, {f32(flat)})},
+      {"Softmax bf16 4096", request_of("Softmax", {bf16(flat)}, {bf16(flat)})},
+      {"LayerNorm f32 768",
+       request_of("LayerNormalization", {f32({16384, 768}), f32({768}), f32({768})},
+                  {f32({16384, 768}), f32({16384, 1}), f32({16384, 1})})},
+      {"LayerNormGrad f32 768",
+       request_of("LayerNormalizationGrad",
+                  {f32({16384, 768}), f32({16384, 768}), f32({768}), f32({16384, 1}),
+                   f32({16384, 1})},
+                  {f32({16384, 768}), f32({768}), f32({768})})},
+      {"BatchNorm f32", batch_norm(f32(image), channel)},
+      {"BatchNorm f32 channels-last", batch_norm(f32(image, last), channel)},
+      {"BatchNorm bf16 channels-last", batch_norm(bf16(image, last), channel)},
+      {"BatchNorm f32 few pixels", batch_norm(f32(few_pixels), {512})},
+      {"BatchNormGrad f32", batch_norm_grad(f32(image), channel)},
+      {"BatchNormGrad bf16 channels-last", batch_norm_grad(bf16(image, last), channel)},
+      {"SumTo rows", request_of("SumTo", {f32(flat)}, {f32({4096})})},
+      {"SumTo columns", request_of("SumTo", {f32(flat)}, {f32({4096, 1})})},
+      {"SumTo narrow", request_of("SumTo", {f32({1048576, 10})}, {f32({10})})},
+      {"SumTo bf16 rows", request_of("SumTo", {bf16(flat)}, {f32({4096})})},
+      {"SumTo channel", request_of("SumTo", {f32(image)}, {f32({64, 1, 1})})},
+      {"Reorder f32", request_of("Reorder", {f32(image)}, {f32(image, last)})},
+      {"Reorder bf16", request_of("Reorder", {bf16(image)}, {bf16(image, last)})},
+      {"Reorder back f32", request_of("Reorder", {f32(image, last)}, {f32(image)})},
+      {"Transpose f32", request_of("Transpose", {f32(flat)}, {f32(flat)})},
+      {"Transpose heads",
+       request_of("Transpose", {f32({32, 512, 12, 64})}, {f32({32, 12, 512, 64})}, heads)},
+      {"MaxPool", max_pool(Layout::kRowMajor)},
+      {"MaxPool channels-last", max_pool(last)},
+      {"Dropout f32",
+       request_of("Dropout", {f32(flat), {DType::kInt64, {}, Layout::kRowMajor}},
+                  {f32(flat), {DType::kBool, flat, Layout::kRowMajor}})},
+      {"GatherGrad",
+       request_of("GatherGrad",
+                  {f32({16384, 768}), {DType::kInt64, {16384}, Layout::kRowMajor}},
+                  {f32({16384, 768})})},
+  };
+}
+
+const bool registered = [] {
+  benchmark::RegisterBenchmark("memcpy", copy_memory);
+  for (const BenchCase& test : bench_cases()) {
+    benchmark::RegisterBenchmark(test.name, [request = test.request](benchmark::State& state) {
+      run(state, request);
+    });
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace mezzo::kernels
