@@ -127,6 +127,11 @@ StatusOr<KernelPtr> prepare_layer_norm_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {5, 5, 1, 3}));
   MEZZO_ASSIGN_OR_RETURN(const Rows rows, read_rows(request, request.inputs[1],
                                                     {&request.inputs[0], &request.outputs[0]}));
+  for (const TensorDesc* desc : {&request.inputs[0], &request.inputs[1], &request.outputs[0]}) {
+    if (desc->dtype != DType::kBFloat16 || !has_native_bf16()) {
+      return unimplemented("activations other than bfloat16: own code is faster");
+    }
+  }
   const ThreadScope threads(request.threads);
   MEZZO_ASSIGN_OR_RETURN(const dnnl::engine engine, cpu_engine());
   const MemoryDesc x_desc = rows_desc(rows, request.inputs[1]);

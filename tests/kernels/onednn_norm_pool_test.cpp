@@ -274,5 +274,16 @@ TEST(OnednnNormRefusal, RefusesWhatOwnCodeDoesFaster) {
   EXPECT_EQ(prepare(DType::kFloat16, Layout::kChannelsLast).substr(0, 3), "cpu");
 }
 
+TEST(OnednnNormRefusal, LayerGradientOutsideBfloat16) {
+  const TensorDesc x{DType::kFloat32, {4, 8}};
+  const TensorDesc row{DType::kFloat32, {8}};
+  const TensorDesc statistics{DType::kFloat32, {4, 1}};
+  const KernelRequest request{
+      "LayerNormalizationGrad", {}, {x, x, row, statistics, statistics}, {x, row, row}};
+  const auto kernel = kernel_rows(request.op, Backend::kCpu).front()->prepare(request);
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_EQ(kernel.status().code(), StatusCode::kUnimplemented);
+}
+
 }  // namespace
 }  // namespace mezzo::kernels
