@@ -76,7 +76,11 @@ StatusOr<std::int64_t> json_int(const json& object, std::string_view key) {
 
 StatusOr<std::uint64_t> json_uint(const json& object, std::string_view key) {
   MEZZO_ASSIGN_OR_RETURN(const json* value, member(object, key));
-  if (!value->is_number_unsigned()) return wrong(key, "an integer of at least 0", *value);
+  const bool negative =
+      !value->is_number_unsigned() && value->is_number_integer() && value->get<std::int64_t>() < 0;
+  if (!value->is_number_integer() || negative) {
+    return wrong(key, "an integer of at least 0", *value);
+  }
   return value->get<std::uint64_t>();
 }
 

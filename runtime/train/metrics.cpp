@@ -156,7 +156,8 @@ double ProgressReporter::samples_per_s(const Progress& progress) const {
 
 std::string ProgressReporter::line(const Progress& progress) const {
   std::string text = "loss " + format_loss(progress.loss);
-  if (options_.show_scale) text += "  scale " + format_loss(progress.loss_scale);
+  if (options_.show_scale)
+    text += "  scale " + format_number(static_cast<float>(progress.loss_scale));
   text += "  " + short_number(samples_per_s(progress)) + " samples/s";
   if (progress.skipped_steps > 0) text += "  skipped " + std::to_string(progress.skipped_steps);
   return text;
