@@ -26,9 +26,9 @@ std::int64_t newest_opset();
 
 // Brings the main graph to `version` of ONNX's own operator set. Replaces model.graph: pointers to
 // its nodes and values become invalid; names stay, as do doc strings, metadata and constants.
-// Ops of ONNX's domain that ONNX does not know stay as they are. Unimplemented where ONNX's converter
-// cannot (no adapter, sparse initializers, training_info, a model-local function whose ops change);
-// the model is then as it was. InvalidArgument to go back.
+// Ops of ONNX's domain that ONNX does not know stay as they are. Unimplemented where ONNX's
+// converter cannot (no adapter, sparse initializers, training_info, a model-local function whose
+// ops change); the model is then as it was. InvalidArgument to go back.
 Status raise_opset(Model& model, std::int64_t version);
 
 }  // namespace mezzo

@@ -1,5 +1,6 @@
 #include "compiler/onnx/export.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -127,9 +128,9 @@ class Layout {
   std::uint64_t end_ = 0;
 };
 
-Status check_size(const Layout& layout) {
-  if (layout.model_bytes() <= kMaxProtoBytes) return ok_status();
-  return invalid_argument("expected a model file below 2 GiB, got " +
+Status check_size(const Layout& layout, std::uint64_t limit) {
+  if (layout.model_bytes() <= limit) return ok_status();
+  return invalid_argument("expected a model file of at most " + format_bytes(limit) + ", got " +
                           format_bytes(layout.model_bytes()) +
                           ". Hint: store large tensors as external data");
 }
@@ -151,13 +152,14 @@ Status write_files(const Layout& layout, const std::string& path) {
 Status export_model(const Model& model, const std::string& path, const ExportOptions& options) {
   const std::string name = std::filesystem::path(path).filename().string();
   const std::string location = name + ".data";
+  const std::uint64_t limit = std::min(options.max_model_bytes, kMaxProtoBytes);
   Layout layout(options, location, options.external_data == ExternalData::kAlways);
   MEZZO_RETURN_IF_ERROR(layout.build(model).with_context(printable(name)));
-  if (layout.model_bytes() > kMaxProtoBytes && options.external_data == ExternalData::kAuto) {
+  if (layout.model_bytes() > limit && options.external_data == ExternalData::kAuto) {
     layout = Layout(options, location, true);
     MEZZO_RETURN_IF_ERROR(layout.build(model).with_context(printable(name)));
   }
-  MEZZO_RETURN_IF_ERROR(check_size(layout).with_context(printable(name)));
+  MEZZO_RETURN_IF_ERROR(check_size(layout, limit).with_context(printable(name)));
   return write_files(layout, path);
 }
 

@@ -16,14 +16,16 @@ class ModelProto;
 namespace mezzo {
 
 enum class ExternalData : std::uint8_t {
-  kAuto,    // tensors that came from external data; all large ones if the file would pass 2 GiB
-  kNever,   // one file; InvalidArgument if it would pass 2 GiB
+  kAuto,    // tensors that came from external data; all large ones if the file would pass the limit
+  kNever,   // one file; InvalidArgument if it would pass the limit
   kAlways,  // all large ones
 };
 
 struct ExportOptions {
   ExternalData external_data = ExternalData::kAuto;
   std::uint64_t threshold_bytes = 1024;  // from here on a tensor is large
+  // The limit of a model file without its external data: what protobuf can read, 2 GiB - 1.
+  std::uint64_t max_model_bytes = 0x7fffffff;
 };
 
 // Writes `path`, and `path`.data for external data, each whole or not at all. Tensors are streamed

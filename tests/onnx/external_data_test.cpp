@@ -150,6 +150,25 @@ TEST_F(ExternalDataTest, ModesOfExport) {
   EXPECT_EQ(std::stoll(key_of(written.graph().initializer(3), "offset")) % 65536, 0);
 }
 
+TEST_F(ExternalDataTest, ExportMovesDataOutOfModelsThatAreTooLarge) {
+  onnx::ModelProto proto = model_with({{"location", "weights.bin"}});
+  auto& raw = *proto.mutable_graph()->add_initializer();
+  raw.set_name("raw");
+  raw.set_data_type(onnx::TensorProto::UINT8);
+  raw.add_dims(20000);
+  raw.set_raw_data(pattern(20000, 5));
+  const auto model = test::value_or_die(import(proto));
+  ExportOptions options{.max_model_bytes = 10000};
+  ASSERT_THAT(export_model(*model, dir_.file("model/out.onnx"), options), IsOk());
+  EXPECT_LT(fs::file_size(dir_.file("model/out.onnx")), 10000U);
+  const auto copy = test::value_or_die(load_model(dir_.file("model/out.onnx")));
+  EXPECT_EQ(bytes_of(*copy, "raw"), pattern(20000, 5));
+  EXPECT_EQ(bytes_of(*copy, "w"), pattern(4096, 1));
+  options.external_data = ExternalData::kNever;
+  EXPECT_THAT(export_model(*model, dir_.file("model/out.onnx"), options),
+              Rejects("out.onnx: expected a model file of at most 9.8 KiB, got"));
+}
+
 TEST_F(ExternalDataTest, TensorsInUseTwiceAreWrittenOnce) {
   const auto model = test::value_or_die(import(model_with({{"location", "weights.bin"}})));
   model->graph->add_initializer("again", model->graph->find("w")->constant());

@@ -10,6 +10,7 @@
 #include "compiler/onnx/check.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
+#include "compiler/onnx/wire.h"
 #include "model_files.h"
 #include "tests/support/status_test.h"
 
@@ -103,26 +104,59 @@ TEST_F(Memory, ExportStreams) {
   EXPECT_LT(std::filesystem::file_size(dir_.file("outside.onnx")), 10000U);
 }
 
-// Beyond 2 GiB a model cannot be one message. The weights are holes in a sparse file.
+constexpr std::uint64_t kHugeBytes = std::uint64_t{3} << 30;
+
+// Beyond 2 GiB a model cannot be one message for protobuf. The weights are holes in sparse files.
 TEST_F(Memory, ModelsBeyondTwoGibibytes) {
-  constexpr std::size_t kWeightBytes = std::size_t{3} << 30;
   onnx::ModelProto proto = test::proto_from_text(test::kSmallModel);
   auto& tensor = *proto.mutable_graph()->add_initializer();
   tensor.set_name("w");
   tensor.set_data_type(onnx::TensorProto::FLOAT);
-  tensor.add_dims(kWeightBytes / 4);
+  tensor.add_dims(kHugeBytes / 4);
   tensor.set_data_location(onnx::TensorProto::EXTERNAL);
   auto& location = *tensor.add_external_data();
   location.set_key("location");
   location.set_value("w.bin");
   test::write_proto(dir_.file("m.onnx"), proto);
   test::write_text(dir_.file("w.bin"), "");
-  ASSERT_EQ(::truncate(dir_.file("w.bin").c_str(), kWeightBytes), 0);
+  ASSERT_EQ(::truncate(dir_.file("w.bin").c_str(), kHugeBytes), 0);
   const auto model = test::value_or_die(import_model(dir_.file("m.onnx")));
   const Status status =
       export_model(*model, dir_.file("one.onnx"), {.external_data = ExternalData::kNever});
-  EXPECT_THAT(status, test::Rejects("one.onnx: expected a model file below 2 GiB, got 3"));
+  EXPECT_THAT(status, test::Rejects("one.onnx: expected a model file of at most 2.0 GiB, got 3"));
   EXPECT_THAT(status, test::Rejects("Hint: store large tensors as external data"));
+}
+
+TEST_F(Memory, ReadsRawDataBeyondTwoGibibytes) {
+  onnx::ModelProto proto = test::proto_from_text(test::kSmallModel);
+  proto.mutable_graph()->clear_initializer();
+  for (const char* name : {"scale", "shape"}) {
+    auto& tensor = *proto.mutable_graph()->add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(kHugeBytes / 4);
+    tensor.set_raw_data(encode_marker(name[1] == 'c' ? 0 : 1));
+  }
+  const std::string skeleton = proto.SerializeAsString();
+  const std::uint64_t sizes[] = {kHugeBytes, kHugeBytes};
+  const auto plan = test::value_or_die(Expansion::plan(skeleton, sizes));
+  std::ofstream file(dir_.file("m.onnx"), std::ios::binary);
+  ASSERT_THAT(plan.write(
+                  [&](std::span<const std::byte> bytes) {
+                    file.write(reinterpret_cast<const char*>(bytes.data()),
+                               static_cast<std::streamsize>(bytes.size()));
+                    return ok_status();
+                  },
+                  [&](std::uint64_t) {
+                    file.seekp(kHugeBytes, std::ios::cur);
+                    return ok_status();
+                  }),
+              IsOk());
+  file.close();
+  const auto model = test::value_or_die(import_model(dir_.file("m.onnx")));
+  const TensorRef last = model->graph->find("shape")->constant();
+  EXPECT_EQ(last->stored_bytes().size(), kHugeBytes);
+  EXPECT_GT(std::get<Tensor::FileSlice>(last->storage()).offset, kHugeBytes);
 }
 
 }  // namespace
