@@ -7,6 +7,7 @@
 #include "passes/autodiff/differentiate.h"
 #include "passes/autodiff/prepare_training.h"
 #include "passes/cleanup/dce.h"
+#include "passes/cleanup/decompose.h"
 #include "passes/cleanup/fold_constants.h"
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
@@ -27,6 +28,7 @@ using enum Condition;
 constexpr std::array kPasses = {
     PassInfo{"infer-shapes", infer_shapes, "gives every value its type and shape", kNone, kTyped},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
+    PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
     PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
     PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
     PassInfo{"inference-form", to_inference_form, "normalisation by running statistics, no dropout"},
@@ -45,6 +47,17 @@ constexpr std::array kPasses = {
 std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> names) {
   std::vector<const PassInfo*> passes;
   for (const std::string_view name : names) passes.push_back(find_pass(name));
+  return passes;
+}
+
+// From what the file says to operators that the runtime has. Decomposing makes constants, and what
+// these fold to may let more be decomposed (a Tile whose repeats were computed).
+std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first) {
+  std::vector<const PassInfo*> passes = by_name(first);
+  for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose", "normalise",
+                                       "fold-constants", "recognise"})) {
+    passes.push_back(pass);
+  }
   return passes;
 }
 
@@ -97,8 +110,8 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes =
-      by_name({"infer-shapes", "fold-constants", "normalise", "fold-constants", "recognise", "prepare-training"});
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
+  passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass : by_name({"differentiate", "dce", "fuse-transposes", "assign-precision", "insert-casts",
                                        "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
@@ -108,8 +121,8 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes =
-      by_name({"infer-shapes", "fold-constants", "normalise", "fold-constants", "recognise", "fuse-transposes"});
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
+  passes.push_back(find_pass("fuse-transposes"));
   if (!ctx.policy.force_fp32) {
     for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "absorb-casts"})) {
       passes.push_back(pass);
@@ -120,8 +133,7 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes =
-      by_name({"infer-shapes", "inference-form", "fold-constants", "normalise", "fold-constants", "recognise"});
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes", "inference-form"});
   // Parameters are shared with the training phases, so they are padded here as there.
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);

@@ -90,6 +90,13 @@ class MemoryPlanner {
     return dtype_bytes(static_cast<DType>(tensor.dtype()), elems);
   }
 
+  // Equal dims, layout and element size: where an element is read, its result is written.
+  bool same_shape(int a, int b) const {
+    const proto::Tensor &x = plan_.tensors(a), &y = plan_.tensors(b);
+    return x.layout() == y.layout() && std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end()) &&
+           dtype_bits(static_cast<DType>(x.dtype())) == dtype_bits(static_cast<DType>(y.dtype()));
+  }
+
   // Buffers are indexed by their root tensor; joining keeps the larger size and the stricter arena.
   void join(int from, int into) {
     const int a = root(from), b = root(into);
@@ -168,7 +175,7 @@ class MemoryPlanner {
       const Buffer& dying = buffer(input);
       const auto same_buffer = [&](int other) { return other >= 0 && root(other) == root(input); };
       if (dying.arena != 0 || dying.last != step || dying.bytes != buffer(output).bytes ||
-          tensor_bytes(input) != tensor_bytes(output) || root(input) == root(output) ||
+          !same_shape(input, output) || root(input) == root(output) ||
           std::count_if(s.inputs().begin(), s.inputs().end(), same_buffer) != 1) {
         continue;
       }

@@ -40,17 +40,17 @@ kernels::Attributes read_attributes(const proto::Step& step) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const proto::Plan> plan,
-                                                     const WeightSource& weights, const ExecutorOptions& options) {
+                                                     WeightSource weights, const ExecutorOptions& options) {
   MEZZO_RETURN_IF_ERROR(check_plan(*plan));
-  std::unique_ptr<Executor> executor(new Executor(std::move(plan), options));
-  MEZZO_RETURN_IF_ERROR(executor->allocate(weights));
+  std::unique_ptr<Executor> executor(new Executor(std::move(plan), std::move(weights), options));
+  MEZZO_RETURN_IF_ERROR(executor->allocate());
   MEZZO_RETURN_IF_ERROR(executor->prepare());
   return executor;
 }
 
 std::uint64_t Executor::bytes(int tensor) const { return tensor_bytes(plan_->tensors(tensor)); }
 
-Status Executor::allocate(const WeightSource& weights) {
+Status Executor::allocate() {
   for (const proto::Arena& arena : plan_->arenas()) {
     MEZZO_ASSIGN_OR_RETURN(Buffer buffer, Buffer::allocate(arena.bytes()));
     arenas_.push_back(std::move(buffer));
@@ -66,7 +66,7 @@ Status Executor::allocate(const WeightSource& weights) {
       std::memcpy(address, tensor.inline_data().data(), tensor.inline_data().size());
     }
     if (tensor.in_weights_file()) {
-      MEZZO_ASSIGN_OR_RETURN(const std::span<const std::byte> data, weights(tensor.name()));
+      MEZZO_ASSIGN_OR_RETURN(const std::span<const std::byte> data, weights_(tensor.name()));
       MEZZO_RETURN_IF_ERROR(load(i, data));
     }
   }

@@ -19,8 +19,9 @@
 
 namespace mezzo::runtime {
 
-// Gives the bytes of a tensor in the weights file, by name. They must stay valid as long as the
-// executor lives; aligned to 64 bytes they are used in place, else copied.
+// Gives the bytes of a tensor in the weights file, by name. They must stay valid as long as a copy
+// of the source lives, and the executor keeps one; aligned to 64 bytes they are used in place, else
+// copied.
 using WeightSource = std::function<StatusOr<std::span<const std::byte>>(const std::string& name)>;
 
 struct ExecutorOptions {
@@ -46,7 +47,7 @@ struct MemoryUse {
 class Executor {
  public:
   static StatusOr<std::unique_ptr<Executor>> create(std::shared_ptr<const proto::Plan> plan,
-                                                    const WeightSource& weights,
+                                                    WeightSource weights,
                                                     const ExecutorOptions& options);
 
   // Runs all steps of the phase; nothing happens if the plan has no such phase. InvalidArgument: a
@@ -79,14 +80,15 @@ class Executor {
     std::vector<PreparedStep> steps;
   };
 
-  Executor(std::shared_ptr<const proto::Plan> plan, const ExecutorOptions& options)
-      : plan_(std::move(plan)), options_(options) {}
-  Status allocate(const WeightSource& weights);
+  Executor(std::shared_ptr<const proto::Plan> plan, WeightSource weights, const ExecutorOptions& options)
+      : plan_(std::move(plan)), weights_(std::move(weights)), options_(options) {}
+  Status allocate();
   Status load(int tensor, std::span<const std::byte> bytes);
   Status prepare();
   StatusOr<PreparedStep> prepare_step(const proto::Step& step);
 
   std::shared_ptr<const proto::Plan> plan_;
+  WeightSource weights_;
   ExecutorOptions options_;
   std::vector<Buffer> arenas_;
   std::vector<Buffer> copies_;

@@ -248,8 +248,10 @@ class PlanChecker {
     for (int i = 0; i < step.inputs_size(); ++i) {
       const int input = step.inputs(i);
       if (input < 0 || !overlap(input, output)) continue;
-      const bool whole = plan_.tensors(input).offset() == plan_.tensors(output).offset() &&
-                         bytes_[static_cast<std::size_t>(input)] == bytes_[static_cast<std::size_t>(output)];
+      const proto::Tensor &x = plan_.tensors(input), &y = plan_.tensors(output);
+      const bool whole = x.offset() == y.offset() && x.layout() == y.layout() &&
+                         bytes_[static_cast<std::size_t>(input)] == bytes_[static_cast<std::size_t>(output)] &&
+                         std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end());
       if (!whole || !kernels::may_run_in_place(step.op(), i, o)) {
         return invalid_argument("step '" + step.node() + "' (" + step.op() + "): result " + std::to_string(o) +
                                 " overlaps operand " + std::to_string(i));
