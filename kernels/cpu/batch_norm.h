@@ -33,8 +33,9 @@ struct ChannelShape {
   Int chunk_begin(Int chunk) const { return rows() * chunk / chunks(); }
 };
 
-// Numbers in a block of rows that is worked on at a time.
-inline constexpr Int kRowsBlock = 4096;
+// Numbers in a block of rows that is worked on at a time. Small, so that reading ahead in memory
+// goes on while a block is computed with.
+inline constexpr Int kRowsBlock = 1024;
 
 // Rows of a tile of columns, dense, in `room` (kRowsBlock floats) unless they lie so already.
 const float* read_rows(const Isa& isa, const ChannelShape& shape, DType dtype, const void* data,

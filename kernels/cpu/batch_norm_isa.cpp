@@ -14,6 +14,26 @@ MEZZO_VEC void for_vectors(Int n, Step&& step) {
   if (i < n) step(i, static_cast<int>(n - i));
 }
 
+// Columns are taken in groups of kGroup vectors: their numbers stay in registers over all rows, and
+// memory is still read in long pieces. step(group, first column, lanes of a vector).
+constexpr int kGroup = 4;
+template <int kVectors>
+struct Group {
+  static constexpr int kCount = kVectors;
+};
+template <typename Step>
+MEZZO_VEC void for_groups(Int columns, Step&& step) {
+  Int c = 0;
+  for (; c + kGroup * kLanes <= columns; c += kGroup * kLanes) step(Group<kGroup>(), c, kLanes);
+  for (; c + kLanes <= columns; c += kLanes) step(Group<1>(), c, kLanes);
+  if (c < columns) step(Group<1>(), c, static_cast<int>(columns - c));
+}
+
+template <int kCount>
+MEZZO_VEC void load_group(F (&to)[kCount], const float* p, int lanes) {
+  for (int k = 0; k < kCount; ++k) to[k] = load_n(p + k * kLanes, lanes);
+}
+
 }  // namespace
 
 void affine_run(const float* x, float mean, float a, float b, float* y, Int n) {
@@ -25,12 +45,19 @@ void affine_run(const float* x, float mean, float a, float b, float* y, Int n) {
 
 void affine_rows(const float* x, const float* mean, const float* a, const float* b, float* y,
                  Int rows, Int columns) {
-  for (Int r = 0; r < rows; ++r, x += columns, y += columns) {
-    for_vectors(columns, [&](Int c, int lanes) {
-      const F centred = load_n(x + c, lanes) - load_n(mean + c, lanes);
-      store_n(y + c, fma(centred, load_n(a + c, lanes), load_n(b + c, lanes)), lanes);
-    });
-  }
+  for_groups(columns, [&](auto group, Int c, int lanes) {
+    constexpr int kCount = group.kCount;
+    F m[kCount], factor[kCount], shift[kCount];
+    load_group(m, mean + c, lanes);
+    load_group(factor, a + c, lanes);
+    load_group(shift, b + c, lanes);
+    for (Int at = c; at < rows * columns; at += columns) {
+      for (int k = 0; k < kCount; ++k) {
+        const Int i = at + k * kLanes;
+        store_n(y + i, fma(load_n(x + i, lanes) - m[k], factor[k], shift[k]), lanes);
+      }
+    }
+  });
 }
 
 void grad_sums_run(const float* dy, const float* x, float mean, Int n, float* sum_dy,
@@ -51,14 +78,24 @@ void grad_sums_run(const float* dy, const float* x, float mean, Int n, float* su
 
 void grad_sums_rows(const float* dy, const float* x, const float* mean, Int rows, Int columns,
                     float* sum_dy, float* sum_dy_x) {
-  for (Int r = 0; r < rows; ++r, dy += columns, x += columns) {
-    for_vectors(columns, [&](Int c, int lanes) {
-      const F d = load_n(dy + c, lanes);
-      const F centred = load_n(x + c, lanes) - load_n(mean + c, lanes);
-      store_n(sum_dy + c, load_n(sum_dy + c, lanes) + d, lanes);
-      store_n(sum_dy_x + c, fma(d, centred, load_n(sum_dy_x + c, lanes)), lanes);
-    });
-  }
+  for_groups(columns, [&](auto group, Int c, int lanes) {
+    constexpr int kCount = group.kCount;
+    F m[kCount], dys[kCount], products[kCount];
+    load_group(m, mean + c, lanes);
+    load_group(dys, sum_dy + c, lanes);
+    load_group(products, sum_dy_x + c, lanes);
+    for (Int at = c; at < rows * columns; at += columns) {
+      for (int k = 0; k < kCount; ++k) {
+        const F d = load_n(dy + at + k * kLanes, lanes);
+        dys[k] = dys[k] + d;
+        products[k] = fma(d, load_n(x + at + k * kLanes, lanes) - m[k], products[k]);
+      }
+    }
+    for (int k = 0; k < kCount; ++k) {
+      store_n(sum_dy + c + k * kLanes, dys[k], lanes);
+      store_n(sum_dy_x + c + k * kLanes, products[k], lanes);
+    }
+  });
 }
 
 void grad_affine_run(const float* dy, const float* x, float mean, float a, float b, float c,
@@ -72,27 +109,43 @@ void grad_affine_run(const float* dy, const float* x, float mean, float a, float
 
 void grad_affine_rows(const float* dy, const float* x, const float* mean, const float* a,
                       const float* b, const float* c, float* dx, Int rows, Int columns) {
-  for (Int r = 0; r < rows; ++r, dy += columns, x += columns, dx += columns) {
-    for_vectors(columns, [&](Int i, int lanes) {
-      const F centred = load_n(x + i, lanes) - load_n(mean + i, lanes);
-      const F rest = fma(centred, load_n(b + i, lanes), load_n(c + i, lanes));
-      store_n(dx + i, fma(load_n(dy + i, lanes), load_n(a + i, lanes), rest), lanes);
-    });
-  }
+  for_groups(columns, [&](auto group, Int first, int lanes) {
+    constexpr int kCount = group.kCount;
+    F m[kCount], fa[kCount], fb[kCount], fc[kCount];
+    load_group(m, mean + first, lanes);
+    load_group(fa, a + first, lanes);
+    load_group(fb, b + first, lanes);
+    load_group(fc, c + first, lanes);
+    for (Int at = first; at < rows * columns; at += columns) {
+      for (int k = 0; k < kCount; ++k) {
+        const Int i = at + k * kLanes;
+        const F rest = fma(load_n(x + i, lanes) - m[k], fb[k], fc[k]);
+        store_n(dx + i, fma(load_n(dy + i, lanes), fa[k], rest), lanes);
+      }
+    }
+  });
 }
 
 void moments_rows(const float* x, Int rows, Int columns, float* mean, float* m2) {
-  for_vectors(columns, [&](Int c, int lanes) {
-    F sum = zero();
-    for (Int r = 0; r < rows; ++r) sum = sum + load_n(x + r * columns + c, lanes);
-    const F m = sum * set1(1.0F / static_cast<float>(rows));
-    F squares = zero();
-    for (Int r = 0; r < rows; ++r) {
-      const F d = load_n(x + r * columns + c, lanes) - m;
-      squares = fma(d, d, squares);
+  const F share = set1(1.0F / static_cast<float>(rows));
+  for_groups(columns, [&](auto group, Int c, int lanes) {
+    constexpr int kCount = group.kCount;
+    F m[kCount], squares[kCount];
+    for (int k = 0; k < kCount; ++k) m[k] = squares[k] = zero();
+    for (Int at = c; at < rows * columns; at += columns) {
+      for (int k = 0; k < kCount; ++k) m[k] = m[k] + load_n(x + at + k * kLanes, lanes);
     }
-    store_n(mean + c, m, lanes);
-    store_n(m2 + c, squares, lanes);
+    for (int k = 0; k < kCount; ++k) m[k] = m[k] * share;
+    for (Int at = c; at < rows * columns; at += columns) {
+      for (int k = 0; k < kCount; ++k) {
+        const F d = load_n(x + at + k * kLanes, lanes) - m[k];
+        squares[k] = fma(d, d, squares[k]);
+      }
+    }
+    for (int k = 0; k < kCount; ++k) {
+      store_n(mean + c + k * kLanes, m[k], lanes);
+      store_n(m2 + c + k * kLanes, squares[k], lanes);
+    }
   });
 }
 

@@ -146,7 +146,7 @@ Status run_loss(const Plan& plan, const KernelArguments& arguments) {
   void* log_prob = out_buffer(arguments, 1);
   for_tiles(plan, room, [&](Int position, Int first, Int width, float* tile) {
     read_tile(plan, arguments.inputs[0], first, width, tile);
-    plan.isa->softmax(tile, plan.classes, width, true);
+    plan.isa->softmax(tile, tile, plan.classes, width, true);
     for (Int i = 0; i < width; ++i) {
       const Int label = plan.label_at(labels, position + i);
       room.position[position + i] =

@@ -21,8 +21,8 @@ struct TanhGrad : Plain {
 struct GeluGrad : Plain {
   using Plain::Plain;
   F operator()(F dy, F x) const {
-    const F density = set1(kInvSqrt2Pi) * exp(set1(-0.5F) * x * x);
-    return dy * fma(x, density, normal_cdf(x));
+    const Normal n = normal(x);
+    return dy * fma(x * set1(kInvSqrt2Pi), n.bell, n.integral);
   }
 };
 struct GeluTanhGrad : Plain {

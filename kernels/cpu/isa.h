@@ -59,8 +59,8 @@ struct Isa {
   void (*reduce_rows)(ReduceOp op, const float* x, std::int64_t rows, std::int64_t columns,
                       std::int64_t stride, float* acc);
 
-  // Tiles t[n][width], dense: along n. In place.
-  void (*softmax)(float* t, std::int64_t n, std::int64_t width, bool log);
+  // Dense tiles [n][width], along n. y may be x.
+  void (*softmax)(const float* x, float* y, std::int64_t n, std::int64_t width, bool log);
   // dx over dy.
   void (*softmax_grad)(float* dy, const float* y, std::int64_t n, std::int64_t width, bool log);
 

@@ -26,7 +26,7 @@ float reduce_run(ReduceOp op, const float* x, Int n);
 void reduce_rows(ReduceOp op, const float* x, Int rows, Int columns, Int stride, float* acc);
 
 // softmax_isa.cpp
-void softmax(float* t, Int n, Int width, bool log);
+void softmax(const float* x, float* y, Int n, Int width, bool log);
 void softmax_grad(float* dy, const float* y, Int n, Int width, bool log);
 
 // layer_norm_isa.cpp

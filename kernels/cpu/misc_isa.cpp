@@ -1,7 +1,6 @@
 // Max-pooling's step and dropout's random numbers.
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/vec.h"
-#include "kernels/philox.h"
 
 namespace mezzo::kernels::MEZZO_ISA {
 
@@ -45,23 +44,47 @@ void take_every(const float* x, Int stride, float* to, Int n) {
 
 namespace {
 
-constexpr int kWide = 32;  // Philox blocks at a time: the compiler turns the loops into vectors
-
-struct WideBlocks {
-  alignas(64) std::uint32_t word[4][kWide];
+// Both halves of the 64-bit products of every lane with `factor`.
+struct Product {
+  I high;
+  I low;
 };
 
-// The same rounds as philox4x32 (philox.h), side by side.
-void philox_wide(WideBlocks& w, std::uint32_t key0, std::uint32_t key1) {
+#if defined(__AVX512F__)
+Product multiply(I a, std::uint32_t factor) {
+  const __m512i f = _mm512_set1_epi32(static_cast<int>(factor));
+  const __m512i even = _mm512_mul_epu32(a.v, f);  // lanes 0, 2, ..
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), f);
+  return {{_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd)},
+          {_mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32))}};
+}
+// 1 where word >= threshold, both without sign.
+M at_least(I word, std::uint32_t threshold) {
+  return {_mm512_cmpge_epu32_mask(word.v, _mm512_set1_epi32(static_cast<int>(threshold)))};
+}
+#else
+Product multiply(I a, std::uint32_t factor) {
+  const __m256i f = _mm256_set1_epi32(static_cast<int>(factor));
+  const __m256i even = _mm256_mul_epu32(a.v, f);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a.v, 32), f);
+  return {{_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa)},
+          {_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa)}};
+}
+M at_least(I word, std::uint32_t threshold) {
+  const __m256i t = _mm256_set1_epi32(static_cast<int>(threshold));
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_max_epu32(word.v, t), word.v))};
+}
+#endif
+
+// philox4x32 (philox.h) on kLanes blocks side by side.
+void philox(I (&word)[4], std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kWide; ++i) {
-      const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * w.word[0][i];
-      const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * w.word[2][i];
-      w.word[0][i] = static_cast<std::uint32_t>(product1 >> 32) ^ w.word[1][i] ^ key0;
-      w.word[1][i] = static_cast<std::uint32_t>(product1);
-      w.word[2][i] = static_cast<std::uint32_t>(product0 >> 32) ^ w.word[3][i] ^ key1;
-      w.word[3][i] = static_cast<std::uint32_t>(product0);
-    }
+    const Product product0 = multiply(word[0], 0xD2511F53U);
+    const Product product1 = multiply(word[2], 0xCD9E8D57U);
+    word[0] = product1.high ^ word[1] ^ iset1(static_cast<std::int32_t>(key0));
+    word[1] = product1.low;
+    word[2] = product0.high ^ word[3] ^ iset1(static_cast<std::int32_t>(key1));
+    word[3] = product0.low;
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
@@ -71,24 +94,32 @@ void philox_wide(WideBlocks& w, std::uint32_t key0, std::uint32_t key1) {
 
 void dropout_mask(std::uint64_t seed, std::uint64_t step, Int first, std::uint64_t threshold,
                   std::uint8_t* mask, Int n) {
-  const auto key0 = static_cast<std::uint32_t>(seed);
-  const auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  for (Int done = 0; done < n; done += 4 * kWide) {
-    WideBlocks w;
-    for (int i = 0; i < kWide; ++i) {
-      const std::uint64_t block = static_cast<std::uint64_t>((first + done) / 4 + i);
-      w.word[0][i] = static_cast<std::uint32_t>(block);
-      w.word[1][i] = static_cast<std::uint32_t>(block >> 32);
-      w.word[2][i] = static_cast<std::uint32_t>(step);
-      w.word[3][i] = static_cast<std::uint32_t>(step >> 32);
+  constexpr int kWidth = 4 * kLanes;  // numbers at a time
+  const bool none = threshold > 0xffffffffU;  // nothing is kept
+  alignas(64) std::int32_t count_up[kLanes];
+  for (int i = 0; i < kLanes; ++i) count_up[i] = i;
+  const I iota = iload(count_up);
+  const auto as_int = [](std::uint64_t word) { return static_cast<std::int32_t>(word); };
+  for (Int done = 0; done < n; done += kWidth) {
+    const std::uint64_t block = static_cast<std::uint64_t>((first + done) / 4);
+    const I low = iset1(as_int(block)) + iota;
+    const M same_high = at_least(low, static_cast<std::uint32_t>(block));  // else it wrapped
+    const I high = select(same_high, iset1(as_int(block >> 32)), iset1(as_int((block >> 32) + 1)));
+    I word[4] = {low, high, iset1(as_int(step)), iset1(as_int(step >> 32))};
+    philox(word, static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+    // The four words of a block are its four bytes of the mask, lowest first.
+    I bytes = iset1(0);
+    for (int k = 3; k >= 0; --k) {
+      const M kept = at_least(word[k], static_cast<std::uint32_t>(threshold));
+      bytes = shift_left<8>(bytes) | select(kept, iset1(none ? 0 : 1), iset1(0));
     }
-    philox_wide(w, key0, key1);
-    alignas(64) std::uint8_t kept[4 * kWide];
-    for (int i = 0; i < kWide; ++i) {
-      for (int k = 0; k < 4; ++k) kept[4 * i + k] = w.word[k][i] >= threshold ? 1 : 0;
+    if (done + kWidth <= n) {
+      istore(reinterpret_cast<std::int32_t*>(mask + done), bytes);
+    } else {
+      alignas(64) std::uint8_t all[kWidth];
+      istore(reinterpret_cast<std::int32_t*>(all), bytes);
+      __builtin_memcpy(mask + done, all, static_cast<std::size_t>(n - done));
     }
-    const Int count = n - done < 4 * kWide ? n - done : 4 * kWide;
-    for (Int i = 0; i < count; ++i) mask[done + i] = kept[i];
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr Int kRun = 4096;        // numbers per call of the inner loop: keeps chains short
 constexpr Int kChunk = 32768;     // numbers per chunk, at least
 constexpr Int kMostChunks = 64;   // per result
-constexpr Int kTile = kBlock;     // columns per unit where the innermost group is kept
+constexpr Int kTile = 4096;       // columns per unit where the innermost group is kept
 constexpr Int kNarrow = 32;       // below so many columns, several rows are taken as one
 
 struct Group {
@@ -103,26 +103,31 @@ float reduce_runs(const Plan& plan, const void* x, Int base, Int chunk) {
   return total;
 }
 
-// acc[0..width) takes `rows` rows, `stride` apart. REQUIRES: width <= kTile.
+// acc[0..width) takes `rows` rows, `stride` apart. Low types are unpacked four rows at a time, so
+// that memory is still read in long runs.
 void add_rows(const Plan& plan, const void* x, Int first, Int rows, Int width, Int stride,
               float* acc) {
   if (plan.in == DType::kFloat32) {
     const float* p = static_cast<const float*>(x) + first;
     return plan.isa->reduce_rows(plan.op, p, rows, width, stride, acc);
   }
-  alignas(64) float room[kBlock];
-  const Int at_once = kBlock / width;
+  alignas(64) float room[4 * kBlock];
+  const Int piece = std::min(width, kBlock);
+  const Int at_once = 4 * kBlock / piece;
   for (Int r = 0; r < rows; r += at_once) {
     const Int count = std::min(at_once, rows - r);
-    if (stride == width) {
-      plan.isa->unpack(plan.in, at(x, first + r * stride, plan.in), room, count * width);
-    } else {
-      for (Int k = 0; k < count; ++k) {
-        plan.isa->unpack(plan.in, at(x, first + (r + k) * stride, plan.in), room + k * width,
-                         width);
+    for (Int c = 0; c < width; c += piece) {
+      const Int n = std::min(piece, width - c);
+      const Int start = first + r * stride + c;
+      if (stride == n) {
+        plan.isa->unpack(plan.in, at(x, start, plan.in), room, count * n);
+      } else {
+        for (Int k = 0; k < count; ++k) {
+          plan.isa->unpack(plan.in, at(x, start + k * stride, plan.in), room + k * n, n);
+        }
       }
+      plan.isa->reduce_rows(plan.op, room, count, n, n, acc + c);
     }
-    plan.isa->reduce_rows(plan.op, room, count, width, width, acc);
   }
 }
 
@@ -184,7 +189,7 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
   if (results == 0) return;
   const int threads = threads_for(results * plan.rows * plan.run, plan.threads);
   // Units of single results would be too small to share out: `group` of them go together.
-  const Int group = plan.by_column() ? 1 : std::max<Int>(1, kBlock / plan.chunks);
+  const Int group = plan.by_column() ? 1 : std::max<Int>(1, 512 / plan.chunks);
   const Int groups = ceil_div(plan.outer, group);
   parallel_units(groups * plan.tiles * plan.chunks, threads, [&](Int unit, int) {
     const Int chunk = unit % plan.chunks;

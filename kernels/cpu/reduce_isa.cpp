@@ -33,16 +33,6 @@ struct Min {
 };
 
 template <class Op>
-float join_lanes(F acc) {
-  alignas(64) float lanes[2 * kLanes] = {};
-  store(lanes, acc);
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    store(lanes, Op::join(load(lanes), load(lanes + step)));
-  }
-  return lanes[0];
-}
-
-template <class Op>
 float run(const float* x, Int n) {
   const F identity = set1(Op::kIdentity);
   F acc[4] = {identity, identity, identity, identity};
@@ -57,7 +47,8 @@ float run(const float* x, Int n) {
     for (int k = 0; i + k < n; ++k) rest[k] = x[i + k];
     acc[1] = Op::add(acc[1], load(rest));
   }
-  return join_lanes<Op>(Op::join(Op::join(acc[0], acc[1]), Op::join(acc[2], acc[3])));
+  const F joined = Op::join(Op::join(acc[0], acc[1]), Op::join(acc[2], acc[3]));
+  return fold_lanes(joined, [](F a, F b) { return Op::join(a, b); });
 }
 
 // Four rows at a time: one pass over the rows in memory order, and shorter chains of additions.

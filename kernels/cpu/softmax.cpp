@@ -27,10 +27,6 @@ struct Plan {
 // Brings lines [first, first + width) of an outer index into a dense tile.
 void read_tile(const Plan& plan, DType dtype, const void* data, Int first, Int width,
                float* tile) {
-  if (width == plan.inner) {
-    plan.isa->unpack(dtype, at(data, first, dtype), tile, plan.length * width);
-    return;
-  }
   for (Int i = 0; i < plan.length; ++i) {
     plan.isa->unpack(dtype, at(data, first + i * plan.inner, dtype), tile + i * width, width);
   }
@@ -51,19 +47,21 @@ void run_tile(const Plan& plan, const KernelArguments& arguments, Int first, Int
               float* room) {
   void* out = arguments.outputs[0];
   const bool whole = width == plan.inner;
-  float* tile = whole ? float_target(plan.out, out, first, room) : room;
-  read_tile(plan, plan.in[0], arguments.inputs[0], first, width, tile);
-  if (plan.grad) {
-    const float* y = room + plan.tile_floats();
+  const auto read = [&](std::size_t operand, float* to) -> const float* {
     if (whole) {
-      y = floats(*plan.isa, plan.in[1], arguments.inputs[1], first, plan.length * width,
-                 room + plan.tile_floats());
-    } else {
-      read_tile(plan, plan.in[1], arguments.inputs[1], first, width, room + plan.tile_floats());
+      return floats(*plan.isa, plan.in[operand], arguments.inputs[operand], first,
+                    plan.length * width, to);
     }
-    plan.isa->softmax_grad(tile, y, plan.length, width, plan.log);
+    read_tile(plan, plan.in[operand], arguments.inputs[operand], first, width, to);
+    return to;
+  };
+  float* tile = whole ? float_target(plan.out, out, first, room) : room;
+  const float* x = read(0, room);
+  if (plan.grad) {
+    if (x != tile) std::copy_n(x, plan.length * width, tile);
+    plan.isa->softmax_grad(tile, read(1, room + plan.tile_floats()), plan.length, width, plan.log);
   } else {
-    plan.isa->softmax(tile, plan.length, width, plan.log);
+    plan.isa->softmax(x, tile, plan.length, width, plan.log);
   }
   if (tile == room) write_tile(plan, tile, width, out, first);
 }

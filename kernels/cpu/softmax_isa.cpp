@@ -17,42 +17,41 @@ float log_of(float x) {
   return lanes[0];
 }
 
-void softmax_run(float* t, Int n, bool log_form) {
-  const float greatest = reduce_run(ReduceOp::kMax, t, n);
+void softmax_run(const float* x, float* y, Int n, bool log_form) {
+  const float greatest = reduce_run(ReduceOp::kMax, x, n);
   const F m = set1(greatest);
+  // exp goes to y, unless its logarithm is wanted, which starts from x again.
   F sums[2] = {zero(), zero()};
   Int i = 0;
-  const auto visit = [&](F x, int which) {
-    const F e = exp(x - m);
-    sums[which] = sums[which] + e;
-    return e;
-  };
   for (; i + kLanes <= n; i += kLanes) {
-    const F e = visit(load(t + i), static_cast<int>(i / kLanes % 2));
-    if (!log_form) store(t + i, e);
+    const F e = exp(load(x + i) - m);
+    F& sum = sums[i / kLanes % 2];
+    sum = sum + e;
+    if (!log_form) store(y + i, e);
   }
-  float sum = sum_lanes(sums[0] + sums[1]);
-  if (const int rest = static_cast<int>(n - i); rest > 0) {
+  const int rest = static_cast<int>(n - i);
+  if (rest > 0) {
+    // Lanes beyond the end take no part: their exponent is -infinity.
     alignas(64) float last[kLanes];
-    store(last, exp(load_n(t + i, rest) - m));
-    for (int k = 0; k < rest; ++k) {
-      sum += last[k];
-      if (!log_form) t[i + k] = last[k];
-    }
+    store(last, set1(-__builtin_inff()));
+    for (int k = 0; k < rest; ++k) last[k] = x[i + k] - greatest;
+    const F e = exp(load(last));
+    sums[0] = sums[0] + e;
+    if (!log_form) store_n(y + i, e, rest);
   }
+  const float sum = sum_lanes(sums[0] + sums[1]);
   const F shift = set1(log_form ? log_of(sum) : 0.0F);
   const F factor = set1(1.0F / sum);
-  const auto finish = [&](F x) { return log_form ? x - m - shift : x * factor; };
-  for (i = 0; i + kLanes <= n; i += kLanes) store(t + i, finish(load(t + i)));
-  if (const int rest = static_cast<int>(n - i); rest > 0) {
-    store_n(t + i, finish(load_n(t + i, rest)), rest);
-  }
+  const float* from = log_form ? x : y;
+  const auto finish = [&](F v) { return log_form ? v - m - shift : v * factor; };
+  for (i = 0; i + kLanes <= n; i += kLanes) store(y + i, finish(load(from + i)));
+  if (rest > 0) store_n(y + i, finish(load_n(from + i, rest)), rest);
 }
 
 // One vector of columns, its first `lanes` in use.
-void softmax_columns(float* t, Int n, Int width, int lanes, bool log_form) {
-  const auto get = [&](Int i) { return load_n(t + i * width, lanes); };
-  const auto put = [&](Int i, F y) { store_n(t + i * width, y, lanes); };
+void softmax_columns(const float* x, float* y, Int n, Int width, int lanes, bool log_form) {
+  const auto get = [&](Int i) { return load_n(x + i * width, lanes); };
+  const auto put = [&](Int i, F value) { store_n(y + i * width, value, lanes); };
   F m = get(0);
   for (Int i = 1; i < n; ++i) m = max_nan(m, get(i));
   F sum = zero();
@@ -63,7 +62,9 @@ void softmax_columns(float* t, Int n, Int width, int lanes, bool log_form) {
   }
   const F shift = log_form ? m + log(sum) : zero();
   const F factor = set1(1.0F) / sum;
-  for (Int i = 0; i < n; ++i) put(i, log_form ? get(i) - shift : get(i) * factor);
+  for (Int i = 0; i < n; ++i) {
+    put(i, log_form ? get(i) - shift : load_n(y + i * width, lanes) * factor);
+  }
 }
 
 void softmax_grad_run(float* dy, const float* y, Int n, bool log_form) {
@@ -105,10 +106,12 @@ void for_columns(Int width, Columns&& columns) {
 
 }  // namespace
 
-void softmax(float* t, Int n, Int width, bool log_form) {
+void softmax(const float* x, float* y, Int n, Int width, bool log_form) {
   if (n == 0) return;
-  if (width == 1) return softmax_run(t, n, log_form);
-  for_columns(width, [&](Int c, int lanes) { softmax_columns(t + c, n, width, lanes, log_form); });
+  if (width == 1) return softmax_run(x, y, n, log_form);
+  for_columns(width, [&](Int c, int lanes) {
+    softmax_columns(x + c, y + c, n, width, lanes, log_form);
+  });
 }
 
 void softmax_grad(float* dy, const float* y, Int n, Int width, bool log_form) {

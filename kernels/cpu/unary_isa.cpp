@@ -85,7 +85,7 @@ struct Cos : Plain {
 };
 struct Gelu : Plain {
   using Plain::Plain;
-  F operator()(F x) const { return x * normal_cdf(x); }
+  F operator()(F x) const { return x * normal(x).integral; }
 };
 struct GeluTanh : Plain {
   using Plain::Plain;

@@ -91,6 +91,15 @@ MEZZO_VEC bool any(M a) { return a.v != 0; }
 MEZZO_VEC bool all(M a) { return a.v == 0xffffU; }
 MEZZO_VEC F select(M m, F a, F b) { return {_mm512_mask_blend_ps(m.v, b.v, a.v)}; }
 MEZZO_VEC I select(M m, I a, I b) { return {_mm512_mask_blend_epi32(m.v, b.v, a.v)}; }
+// Lane i gets lane i ^ kStep.
+template <int kStep>
+MEZZO_VEC F swap_lanes(F a) {
+  if constexpr (kStep == 8) return {_mm512_shuffle_f32x4(a.v, a.v, 0x4e)};
+  if constexpr (kStep == 4) return {_mm512_shuffle_f32x4(a.v, a.v, 0xb1)};
+  if constexpr (kStep == 2) return {_mm512_permute_ps(a.v, 0x4e)};
+  if constexpr (kStep == 1) return {_mm512_permute_ps(a.v, 0xb1)};
+}
+MEZZO_VEC float first_lane(F a) { return _mm512_cvtss_f32(a.v); }
 // a 2^k for an integral k, rounded once.
 MEZZO_VEC F scale_by_power(F a, F k) { return {_mm512_scalef_ps(a.v, k.v)}; }
 
@@ -175,6 +184,13 @@ MEZZO_VEC I select(M m, I a, I b) {
   return {_mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(b.v), _mm256_castsi256_ps(a.v),
                                                m.v))};
 }
+template <int kStep>
+MEZZO_VEC F swap_lanes(F a) {
+  if constexpr (kStep == 4) return {_mm256_permute2f128_ps(a.v, a.v, 0x01)};
+  if constexpr (kStep == 2) return {_mm256_permute_ps(a.v, 0x4e)};
+  if constexpr (kStep == 1) return {_mm256_permute_ps(a.v, 0xb1)};
+}
+MEZZO_VEC float first_lane(F a) { return _mm256_cvtss_f32(a.v); }
 // In two exact-or-rounded-once steps, as 2^k itself may lie outside the range. REQUIRES: |k| < 253.
 MEZZO_VEC F scale_by_power(F a, F k) {
   const I whole = to_int(k);
@@ -200,22 +216,16 @@ MEZZO_VEC F min_nan(F a, F b) { return select(is_nan(a), a, min_or_second(a, b))
 
 MEZZO_VEC F zero() { return set1(0.0F); }
 
-MEZZO_VEC float sum_lanes(F a) {
-  alignas(64) float lanes[kLanes];
-  store(lanes, a);
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
-  }
-  return lanes[0];
+// join(join(..)) of all lanes, by halves.
+template <typename Join>
+MEZZO_VEC float fold_lanes(F a, Join join) {
+  if constexpr (kLanes == 16) a = join(a, swap_lanes<kLanes / 2>(a));
+  a = join(a, swap_lanes<4>(a));
+  a = join(a, swap_lanes<2>(a));
+  return first_lane(join(a, swap_lanes<1>(a)));
 }
-MEZZO_VEC float max_lanes(F a) {  // NaN if a lane is NaN
-  alignas(64) float lanes[kLanes];
-  store(lanes, a);
-  float best = lanes[0];
-  for (int i = 1; i < kLanes; ++i) {
-    if (lanes[i] > best || lanes[i] != lanes[i]) best = lanes[i];
-  }
-  return best;
+MEZZO_VEC float sum_lanes(F a) {
+  return fold_lanes(a, [](F x, F y) { return x + y; });
 }
 
 // c0 + c1 x + ... by Horner's scheme.

@@ -95,17 +95,26 @@ MEZZO_VEC F softplus(F x) {  // log(1 + exp(x))
   return max_or_second(zero(), x) + log1p_unit(exp(negate(abs(x))));
 }
 
-// erfc(t) for t >= 0.85 as exp(-t^2) R(q) / (t + 2), q = (t - 2) / (t + 2); 0 beyond 10.2.
-MEZZO_VEC F erfc_tail(F t) {
-  constexpr float kTerms[] = {1.02158272F,     -0.687160671F,  0.279471248F,    -0.0364425778F,
-                              -0.021499563F,   0.0064813653F,  0.0030349961F,   -0.000848899595F,
+// erfc(t) for t >= 0.85 is exp(-t^2) times this: a polynomial in q = (t - 2) / (t + 2), divided by
+// t + 2. Good up to 10.2, beyond which erfc is 0 in float32.
+MEZZO_VEC F erfc_scaled(F t) {
+  constexpr float kTerms[] = {1.02158272F,      -0.687160671F,  0.279471248F,    -0.0364425778F,
+                              -0.021499563F,    0.0064813653F,  0.0030349961F,   -0.000848899595F,
                               -0.000546260388F, 9.71271584e-05F};
-  t = min_or_second(set1(10.2F), t);
-  const F square = t * t;
-  const F lost = fma(t, t, negate(square));  // t^2 = square + lost
   const F reciprocal = set1(1.0F) / (t + set1(2.0F));
   const F q = (t - set1(2.0F)) * reciprocal;
-  return exp_sum(negate(square), negate(lost)) * (polynomial(q, kTerms) * reciprocal);
+  return polynomial(q, kTerms) * reciprocal;
+}
+
+MEZZO_VEC F exp_of_minus_square(F t) {
+  const F square = t * t;
+  const F lost = fma(t, t, negate(square));  // t^2 = square + lost
+  return exp_sum(negate(square), negate(lost));
+}
+
+MEZZO_VEC F erfc_tail(F t) {
+  t = min_or_second(set1(10.2F), t);
+  return exp_of_minus_square(t) * erfc_scaled(t);
 }
 
 MEZZO_VEC F erf_small(F x) {  // |x| < 0.875
@@ -120,12 +129,19 @@ MEZZO_VEC F erf(F x) {
   return select(t < set1(0.875F), erf_small(x), select(is_nan(x), x, large));
 }
 
-// erfc over the whole line, without cancellation for positive x.
-MEZZO_VEC F erfc(F x) {
-  const F t = abs(x);
-  const F tail = erfc_tail(t);
-  const F large = select(x < zero(), set1(2.0F) - tail, tail);
-  return select(t < set1(0.875F), set1(1.0F) - erf_small(x), large);
+// The normal distribution's integral up to x, without cancellation for negative x, and exp(-x^2/2).
+struct Normal {
+  F integral;
+  F bell;
+};
+MEZZO_VEC Normal normal(F x) {
+  const F u = x * set1(0.707106781F);
+  const F t = min_or_second(set1(10.2F), abs(u));
+  const F bell = exp_of_minus_square(t);
+  const F half_tail = set1(0.5F) * (bell * erfc_scaled(t));
+  const F outer = select(u < zero(), half_tail, set1(1.0F) - half_tail);
+  const F inner = fma(set1(0.5F), erf_small(u), set1(0.5F));
+  return {select(t < set1(0.875F), inner, outer), bell};
 }
 
 // sin(x + quarters pi / 2). Lanes beyond 1e5 go to the C library: rare, and they need a longer pi.

@@ -26,8 +26,8 @@ Bytes make_bytes(std::size_t size) {
   return bytes;
 }
 
-void run(benchmark::State& state, const KernelRequest& request) {
-  auto kernel = prepare_kernel(request, Backend::kCpu);
+void run(benchmark::State& state, const KernelRequest& request, const KernelEntry& row) {
+  auto kernel = row.prepare(request);
   if (!kernel.ok()) return state.SkipWithError(kernel.status().message().c_str());
   std::vector<Bytes> buffers;
   std::vector<const void*> in;
@@ -165,9 +165,14 @@ std::vector<BenchCase> bench_cases() {
 const bool registered = [] {
   benchmark::RegisterBenchmark("memcpy", copy_memory);
   for (const BenchCase& test : bench_cases()) {
-    benchmark::RegisterBenchmark(test.name, [request = test.request](benchmark::State& state) {
-      run(state, request);
-    });
+    // Every row that is faster than the reference: oneDNN's beside ours where both exist.
+    for (const KernelEntry* row : kernel_rows(test.request.op, Backend::kCpu)) {
+      if (row->implementation == "reference" || !row->prepare(test.request).ok()) continue;
+      benchmark::RegisterBenchmark(
+          test.name, [request = test.request, row](benchmark::State& state) {
+            run(state, request, *row);
+          });
+    }
   }
   return true;
 }();
