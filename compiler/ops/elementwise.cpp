@@ -36,8 +36,8 @@ constexpr OpDef kElementwiseOps[] = {
     {.name = "Mean",
      .precision = kInfer,
      .padding = kKeepsZero,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kDecomposedRule,
+     .no_kernel = kDecomposedKernel},
 
     {.name = "Abs", .precision = kInfer, .padding = kKeepsZero, .gradient = grad_from_operand},
     {.name = "Neg", .precision = kInfer, .padding = kKeepsZero, .gradient = grad_neg},

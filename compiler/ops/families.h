@@ -39,8 +39,13 @@ constexpr std::uint32_t bits(Index... index) {
 inline constexpr std::uint32_t kAllBits = 0xffffffffU;
 
 // Why there is no gradient.
+// Operators that decompose() spells out first; the words stand where that did not happen.
+inline constexpr std::string_view kDecomposedRule =
+    "it has no rule of its own and this form of it cannot be decomposed into others";
+inline constexpr std::string_view kDecomposedKernel =
+    "the runtime has no kernel for it and this form of it cannot be decomposed into others";
 inline constexpr std::string_view kFunctionBodyRule =
-    "no rule of its own: it is differentiated through its ONNX function body";
+    "it has no rule of its own and must be expanded into its ONNX function body first";
 inline constexpr std::string_view kNoRuleYet = "no gradient rule yet";
 inline constexpr std::string_view kNoFloatResult = "its results are not floating-point numbers";
 inline constexpr std::string_view kNoFloatOperand =
@@ -55,7 +60,7 @@ inline constexpr std::string_view kThroughBodies =
 // Why there is no kernel.
 inline constexpr std::string_view kNoKernelYet = "the runtime has no kernel for it yet";
 inline constexpr std::string_view kFunctionBodyKernel =
-    "the runtime has no kernel for it; it runs as its ONNX function body";
+    "the runtime has no kernel for it; it must be expanded into its ONNX function body first";
 inline constexpr std::string_view kFolded =
     "it is folded into a constant before lowering; this one depends on the run";
 inline constexpr std::string_view kNoSequences = "the runtime has tensors only, no sequences";

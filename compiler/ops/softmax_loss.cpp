@@ -40,8 +40,8 @@ constexpr OpDef kSoftmaxLossOps[] = {
      .fp32_results = bits(0),
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kDecomposedRule,
+     .no_kernel = kDecomposedKernel},
 };
 
 }  // namespace

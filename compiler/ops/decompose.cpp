@@ -1,0 +1,64 @@
+#include "compiler/ops/decompose.h"
+
+#include <string>
+#include <string_view>
+
+#include "compiler/ops/decompose_rules.h"
+#include "compiler/ops/op_def.h"
+
+namespace mezzo {
+namespace {
+
+using Rule = StatusOr<Results> (*)(Builder&, const Node&);
+
+struct Entry {
+  std::string_view op;
+  Rule rule;
+};
+
+constexpr Entry kRules[] = {
+    {"Max", decompose_many},
+    {"Min", decompose_many},
+    {"Sum", decompose_many},
+    {"Mean", decompose_many},
+    {"Tile", decompose_tile},
+    {"ConstantOfShape", decompose_constant_of_shape},
+    {"DepthToSpace", decompose_depth_to_space},
+    {"SpaceToDepth", decompose_depth_to_space},
+    {"GatherElements", decompose_gather_elements},
+    {"InstanceNormalization", decompose_instance_norm},
+    {"NegativeLogLikelihoodLoss", decompose_nll_loss},
+    {"Resize", decompose_resize},
+    {"RNN", decompose_rnn},
+    {"LSTM", decompose_rnn},
+    {"GRU", decompose_rnn},
+};
+
+Rule rule_for(const Node& node) {
+  if (!node.domain().empty()) return nullptr;
+  for (const Entry& entry : kRules) {
+    if (entry.op == node.op_type()) return entry.rule;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+StatusOr<bool> decompose(Node& node, const Model* model) {
+  const Rule rule = rule_for(node);
+  if (rule == nullptr) return expand_function_body(node, model);
+  Graph& graph = *node.graph();
+  Builder builder(
+      graph, [model](Node& inner) { return infer_types(inner, model); }, &node);
+  builder.set_scope(node.name.empty() ? node.op_type() : node.name);
+  MEZZO_ASSIGN_OR_RETURN(const Results results, rule(builder, node));
+  if (results.empty()) return expand_function_body(node, model);
+  MEZZO_RETURN_IF_ERROR(builder.status());
+  for (std::size_t i = 0; i < node.results().size() && i < results.size(); ++i) {
+    if (node.result(i) != nullptr) graph.replace_uses(node.result(i), results[i]);
+  }
+  graph.erase(&node);
+  return true;
+}
+
+}  // namespace mezzo

@@ -1,0 +1,25 @@
+// Nodes for which the runtime has no kernel, as nodes for which it has: how an operator without a
+// kernel or gradient of its own is still executed and trained.
+#pragma once
+
+#include "compiler/ir/graph.h"
+#include "compiler/support/status.h"
+
+namespace mezzo {
+
+// Replaces `node` by equivalent nodes before it and erases it; false, with nothing changed, if
+// neither a decomposition of ours nor an ONNX function body covers this form. New nodes may need
+// decomposing in turn. Types of the new values are inferred; `model` gives the opset and may be
+// null.
+//
+// Ours: Max, Min, Sum, Mean of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape,
+// GatherElements; Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
+// NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled. Everything else
+// with a function body in ONNX's schema (PRelu, Mish,
+// RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.
+StatusOr<bool> decompose(Node& node, const Model* model);
+
+// The ONNX function body alone.
+StatusOr<bool> expand_function_body(Node& node, const Model* model);
+
+}  // namespace mezzo

@@ -1,0 +1,180 @@
+#include "compiler/ops/decompose_rules.h"
+
+#include <cmath>
+#include <string>
+
+#include "compiler/ops/constants.h"
+
+namespace mezzo {
+namespace {
+
+// Static dims of a value, or nothing.
+std::optional<std::vector<std::int64_t>> static_dims(const Value* value) {
+  if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().has_static_shape()) {
+    return std::nullopt;
+  }
+  return value->tensor_type().dims();
+}
+
+}  // namespace
+
+// From left to right, two at a time.
+StatusOr<Results> decompose_many(Builder& builder, const Node& node) {
+  if (node.operand_count() == 0) return Results{};
+  const bool adds = node.is("Sum") || node.is("Mean");
+  const std::string_view op = adds ? std::string_view("Add") : std::string_view(node.op_type());
+  Value* result = node.operand(0);
+  for (std::size_t i = 1; i < node.operand_count(); ++i) {
+    result = builder.op(op, {result, node.operand(i)});
+  }
+  if (node.is("Mean")) {
+    const double share = 1.0 / static_cast<double>(node.operand_count());
+    result = builder.op("Mul", {result, builder.scalar(node.operand(0)->dtype(), share)});
+  }
+  if (result == node.operand(0)) result = builder.op("Identity", {result});
+  return Results{result};
+}
+
+// [d0, d1] repeated r0, r1 times: [1, d0, 1, d1] expanded to [r0, d0, r1, d1], then flattened.
+StatusOr<Results> decompose_tile(Builder& builder, const Node& node) {
+  const auto dims = static_dims(node.operand(0));
+  const auto repeats = constant_ints(node.operand(1));
+  if (!dims || !repeats || repeats->size() != dims->size()) return Results{};
+  std::vector<std::int64_t> spread, wide, flat;
+  for (std::size_t i = 0; i < dims->size(); ++i) {
+    const std::int64_t dim = (*dims)[i], repeat = (*repeats)[i];
+    if (repeat < 0 || (dim > 0 && repeat > (std::int64_t{1} << 40) / dim)) {
+      return invalid_argument(describe(node) + ": repeats: " + std::to_string(repeat) +
+                              " is out of range");
+    }
+    spread.insert(spread.end(), {1, dim});
+    wide.insert(wide.end(), {repeat, dim});
+    flat.push_back(repeat * dim);
+  }
+  Value* value = builder.op("Reshape", {node.operand(0), builder.ints(spread)});
+  value = builder.op("Expand", {value, builder.ints(wide)});
+  return Results{builder.op("Reshape", {value, builder.ints(flat)})};
+}
+
+// Blocks of b x b pixels become channels, or the other way round; ONNX, operator DepthToSpace.
+StatusOr<Results> decompose_depth_to_space(Builder& builder, const Node& node) {
+  const auto dims = static_dims(node.operand(0));
+  const std::int64_t b = node.int_attribute("blocksize", 0);
+  if (!dims || dims->size() != 4 || b < 1 || b > 4096) return Results{};
+  const std::int64_t n = (*dims)[0], c = (*dims)[1], h = (*dims)[2], w = (*dims)[3];
+  const bool channels_first = node.string_attribute("mode", "DCR") == "DCR";
+  std::vector<std::int64_t> split, perm, merged;
+  if (node.is("DepthToSpace")) {
+    if (c % (b * b) != 0) return Results{};
+    const std::int64_t depth = c / (b * b);
+    split = channels_first ? std::vector{n, b, b, depth, h, w} : std::vector{n, depth, b, b, h, w};
+    perm = channels_first ? std::vector<std::int64_t>{0, 3, 4, 1, 5, 2}
+                          : std::vector<std::int64_t>{0, 1, 4, 2, 5, 3};
+    merged = {n, depth, h * b, w * b};
+  } else {
+    if (!channels_first || h % b != 0 || w % b != 0) return Results{};
+    split = {n, c, h / b, b, w / b, b};
+    perm = {0, 3, 5, 1, 2, 4};
+    merged = {n, c * b * b, h / b, w / b};
+  }
+  Value* value = builder.op("Reshape", {node.operand(0), builder.ints(split)});
+  value = builder.op("Transpose", {value}, {{"perm", perm}});
+  return Results{builder.op("Reshape", {value, builder.ints(merged)})};
+}
+
+// y[i0, .., ik, ..] = x[i0, .., index, ..]: one Gather from x as a list. The position in that list
+// is index x stride plus what the other coordinates give, which is known beforehand.
+StatusOr<Results> decompose_gather_elements(Builder& builder, const Node& node) {
+  const auto x = static_dims(node.operand(0));
+  const auto y = static_dims(node.operand(1));
+  constexpr std::int64_t kMostPositions = std::int64_t{1} << 24;  // a constant of 8 bytes each
+  if (!x || !y || x->empty() || x->size() != y->size()) return Results{};
+  const auto rank = static_cast<std::int64_t>(x->size());
+  std::int64_t axis = node.int_attribute("axis", 0);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank || node.operand(1)->tensor_type().elems() > kMostPositions)
+    return Results{};
+  std::int64_t stride = 1;
+  std::vector<std::int64_t> strides(x->size());
+  for (std::int64_t i = rank - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= (*x)[i];
+  }
+  std::vector<std::int64_t> positions(node.operand(1)->tensor_type().elems(), 0);
+  for (std::size_t at = 0; at < positions.size(); ++at) {
+    std::int64_t rest = static_cast<std::int64_t>(at);
+    for (std::int64_t i = rank - 1; i >= 0; --i) {
+      if (i != axis) positions[at] += rest % (*y)[i] * strides[i];
+      rest /= (*y)[i];
+    }
+  }
+  const auto scalar = [&](std::int64_t value) {
+    return builder.scalar(DType::kInt64, static_cast<double>(value));
+  };
+  Value* index = node.operand(1);
+  if (index->dtype() != DType::kInt64) {
+    index = builder.op("Cast", {index}, {{"to", static_cast<std::int64_t>(DType::kInt64)}});
+  }
+  Value* from_end = builder.op("Add", {index, scalar((*x)[axis])});
+  index = builder.op("Where", {builder.op("Less", {index, scalar(0)}), from_end, index});
+  // An index beyond the axis must not read the next row: Gather rejects what lies outside the list.
+  Value* inside = builder.op("And", {builder.op("GreaterOrEqual", {index, scalar(0)}),
+                                     builder.op("Less", {index, scalar((*x)[axis])})});
+  Value* position = builder.op("Mul", {index, scalar(strides[axis])});
+  position = builder.op(
+      "Add", {position, builder.constant(Tensor::from_ints(*y, positions), "positions")});
+  index = builder.op("Where", {inside, position, scalar(std::int64_t{1} << 62)});
+  Value* list = builder.op("Reshape", {node.operand(0), builder.ints({-1})});
+  return Results{builder.op("Gather", {list, index})};
+}
+
+// The value, broadcast.
+StatusOr<Results> decompose_constant_of_shape(Builder& builder, const Node& node) {
+  const Attribute* attribute = node.attribute("value");
+  const auto* value = attribute ? std::get_if<NamedTensor>(&attribute->value) : nullptr;
+  if (value == nullptr || !value->tensor || value->tensor->elems() != 1) return Results{};
+  Value* fill = builder.constant(value->tensor);
+  return Results{builder.op("Expand", {fill, node.operand(0)})};
+}
+
+// Normalises the spatial dimensions of x[N, C, ..] as LayerNormalization does, then scales per
+// channel.
+StatusOr<Results> decompose_instance_norm(Builder& builder, const Node& node) {
+  Value* x = node.operand(0);
+  const auto dims = static_dims(x);
+  if (!dims || dims->size() < 3 || node.operand(2) == nullptr || !is_floating(x->dtype()))
+    return Results{};
+  const std::vector<std::int64_t> spatial(dims->begin() + 2, dims->end());
+  Value* one = builder.scalar(x->dtype(), 1.0);
+  Value* ones = builder.op("Expand", {one, builder.ints(spatial)});
+  Value* normal =
+      builder.op("LayerNormalization", {x, ones},
+                 {{"axis", std::int64_t{2}}, {"epsilon", node.float_attribute("epsilon", 1e-5F)}},
+                 kMezzoDomain);
+  std::vector<std::int64_t> per_channel(dims->size() - 1, 1);
+  per_channel[0] = (*dims)[1];
+  Value* scale = builder.op("Reshape", {node.operand(1), builder.ints(per_channel)});
+  Value* bias = builder.op("Reshape", {node.operand(2), builder.ints(per_channel)});
+  return Results{builder.op("Add", {builder.op("Mul", {normal, scale}), bias})};
+}
+
+// After LogSoftmax over the classes it is the cross entropy of LogSoftmax's operand.
+StatusOr<Results> decompose_nll_loss(Builder& builder, const Node& node) {
+  const Value* scores = node.operand(0);
+  const Node* softmax = scores ? scores->producer() : nullptr;
+  if (softmax == nullptr || !softmax->is("LogSoftmax")) return Results{};
+  const auto rank = static_cast<std::int64_t>(
+      scores->type.is_tensor() ? scores->tensor_type().rank().value_or(0) : 0);
+  const std::int64_t axis = softmax->int_attribute("axis", -1);
+  if (rank < 2 || (axis < 0 ? axis + rank : axis) != 1) return Results{};
+  std::vector<Builder::NamedValue> attributes = {
+      {"reduction", node.string_attribute("reduction", "mean")}};
+  if (node.has_attribute("ignore_index")) {
+    attributes.emplace_back("ignore_index", node.int_attribute("ignore_index", 0));
+  }
+  return Results{builder.op("SoftmaxCrossEntropyLoss",
+                            {softmax->operand(0), node.operand(1), node.operand(2)},
+                            std::move(attributes))};
+}
+
+}  // namespace mezzo

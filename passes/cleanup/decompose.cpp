@@ -1,0 +1,52 @@
+// Operators without a kernel become nodes that have one, by the catalogue's decompositions or their
+// ONNX function bodies (compiler/ops/decompose.h), until nothing is left to spell out. For graphs
+// that our runtime executes; exported models keep their operators.
+//
+// Leaves folding of what thereby becomes constant to `fold-constants`.
+
+#include "passes/cleanup/decompose.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "compiler/ops/decompose.h"
+#include "compiler/ops/op_def.h"
+
+namespace mezzo::passes {
+namespace {
+
+// Bodies nest a few levels deep (Attention holds Softmax-like parts); a body that leads back to its
+// own operator must not run forever.
+constexpr int kMostRounds = 8;
+
+StatusOr<bool> decompose_once(Model& model, PassContext& ctx) {
+  bool changed = false;
+  for (Node* node : model.graph->node_list()) {
+    if (lower(*node).ok()) continue;
+    MEZZO_ASSIGN_OR_RETURN(const bool replaced, mezzo::decompose(*node, &model));
+    if (!replaced) continue;
+    ctx.stats.add("nodes-decomposed", 1);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+StatusOr<bool> decompose(Model& model, PassContext& ctx) {
+  const std::vector<Value*>& initializers = model.graph->initializers();
+  const std::unordered_set<const Value*> before(initializers.begin(), initializers.end());
+  bool changed = false;
+  for (int round = 0; round < kMostRounds; ++round) {
+    MEZZO_ASSIGN_OR_RETURN(const bool again, decompose_once(model, ctx));
+    if (!again) break;
+    changed = true;
+  }
+  // The constants of the new nodes are nothing that a model could have learned.
+  for (const Value* value : model.graph->initializers()) {
+    if (before.count(value) == 0) ctx.computed_constants.insert(value->name());
+  }
+  return changed;
+}
+
+}  // namespace mezzo::passes
