@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/ir/name_scope.h"
 #include "compiler/ops/op_def.h"
 
 namespace mezzo {
@@ -24,6 +25,7 @@ class PlanBuilder {
     if (inputs_.training != nullptr) MEZZO_RETURN_IF_ERROR(add_training());
     MEZZO_RETURN_IF_ERROR(add_ports());
     if (inputs_.evaluate != nullptr) MEZZO_RETURN_IF_ERROR(add_evaluation());
+    name_weights();
     return std::move(draft_);
   }
 
@@ -54,32 +56,55 @@ class PlanBuilder {
     return inputs_.training != nullptr && inputs_.training->states.count(name) > 0;
   }
 
-  // The tensor of an initializer; one per name, shared by both graphs.
+  // The tensor of an initializer. The two graphs share parameters and states by name, constants
+  // where name and data agree: passes name the constants they make, and in two graphs may give one
+  // name to different ones.
   StatusOr<int> initializer_tensor(const Value& value) {
-    const auto found = by_initializer_.find(value.name());
-    if (found != by_initializer_.end()) {
-      const auto& dims = plan().tensors(found->second).dims();
-      const std::vector<std::int64_t> own = value.tensor_type().dims();
-      if (!std::equal(own.begin(), own.end(), dims.begin(), dims.end())) {
-        return internal_error("initializer '" + value.name() + "' has another shape in the evaluate phase");
-      }
-      return found->second;
-    }
+    const TensorRef& data = value.constant();
+    if (!data) return unimplemented("initializer '" + value.name() + "' is sparse");
+    std::vector<Initializer>& namesakes = by_initializer_[value.name()];
     proto::Role role = proto::ROLE_CONSTANT;
     if (is_trained(value.name())) role = proto::ROLE_MASTER;
     if (is_state(value.name())) role = proto::ROLE_STATE;
+    for (const Initializer& known : namesakes) {
+      if (role == proto::ROLE_CONSTANT && !same_data(known.data, data)) continue;
+      if (known.data->dims() != data->dims()) {
+        return internal_error("initializer '" + value.name() +
+                              "' has another shape in the evaluate phase");
+      }
+      return known.tensor;
+    }
     MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(value, role));
-    by_initializer_.emplace(value.name(), index);
-    const TensorRef& data = value.constant();
-    if (!data) return unimplemented("initializer '" + value.name() + "' is sparse");
+    proto::Tensor* tensor = plan().mutable_tensors(index);
+    namesakes.push_back({index, data});
     if (role == proto::ROLE_CONSTANT && data->byte_size() <= kInlineBytes) {
       const std::vector<std::byte> bytes = data->copy_bytes();
-      plan().mutable_tensors(index)->set_inline_data(bytes.data(), bytes.size());
+      tensor->set_inline_data(bytes.data(), bytes.size());
     } else {
-      plan().mutable_tensors(index)->set_in_weights_file(true);
+      tensor->set_in_weights_file(true);
       draft_.weights.emplace(index, data);
     }
     return index;
+  }
+
+  // The weights file finds tensors by name: each gets one of its own, aliases their original's.
+  void name_weights() {
+    NameScope names;
+    for (const auto& [index, data] : draft_.weights) {
+      const std::string name = names.unique(plan().tensors(index).name());
+      names.add(name);
+      plan().mutable_tensors(index)->set_name(name);
+    }
+    for (int i = 0; i < plan().tensors_size(); ++i) {
+      const int source = draft_.alias_of[static_cast<std::size_t>(i)];  // made before its alias
+      if (source < 0 || !plan().tensors(i).in_weights_file()) continue;
+      plan().mutable_tensors(i)->set_name(plan().tensors(source).name());
+    }
+  }
+
+  static bool same_data(const TensorRef& a, const TensorRef& b) {
+    if (a->id() == b->id()) return true;
+    return a->dtype() == b->dtype() && a->dims() == b->dims() && a->copy_bytes() == b->copy_bytes();
   }
 
   // The tensor that holds `value`, made when first asked for.
@@ -122,6 +147,11 @@ class PlanBuilder {
       MEZZO_ASSIGN_OR_RETURN(const int source, tensor_of(*lowered.operands.at(0)));
       const proto::Role role = plan().tensors(source).role();
       MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), role, source));
+      // A constant in the weights file lies in no arena: its alias reads the same bytes there.
+      const proto::Tensor& original = plan().tensors(source);
+      if (role == proto::ROLE_CONSTANT && original.in_weights_file()) {
+        plan().mutable_tensors(index)->set_in_weights_file(true);
+      }
       by_value_.emplace(node.result(), index);
       return ok_status();
     }
@@ -319,7 +349,11 @@ class PlanBuilder {
   const PlanInputs& inputs_;
   PlanDraft draft_;
   std::unordered_map<const Value*, int> by_value_;
-  std::unordered_map<std::string, int> by_initializer_;
+  struct Initializer {
+    int tensor;
+    TensorRef data;
+  };
+  std::unordered_map<std::string, std::vector<Initializer>> by_initializer_;
   std::unordered_map<int, int> low_copy_of_;
 };
 
