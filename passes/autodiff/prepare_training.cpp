@@ -4,6 +4,7 @@
 
 #include "passes/autodiff/prepare_training.h"
 
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -146,6 +147,21 @@ class Preparer {
   std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
 };
 
+// The inference form of a BatchNormalization in training form: one result, normalised by the running
+// statistics, which no longer move.
+void normalise_by_running_statistics(Graph& graph, Node* node) {
+  const std::array<std::string, 1> names = {graph.unique_name(node->result(0)->name())};
+  Node* inference = graph.add_node("BatchNormalization", node->domain(), node->operands(), names, node);
+  inference->name = node->name;
+  inference->set_attribute("epsilon", node->float_attribute("epsilon", 1e-5F));
+  inference->result(0)->type = node->result(0)->type;
+  graph.replace_uses(node->result(0), inference->result(0));
+  for (std::size_t r = 1; r < node->results().size(); ++r) {
+    if (node->result(r) != nullptr && node->result(r)->has_uses()) graph.replace_uses(node->result(r), node->operand(2 + r));
+  }
+  graph.erase(node);
+}
+
 }  // namespace
 
 StatusOr<bool> prepare_training(Model& model, PassContext& ctx) {
@@ -159,11 +175,7 @@ StatusOr<bool> to_inference_form(Model& model, PassContext&) {
   bool changed = false;
   for (Node* node : graph.node_list()) {
     if (node->is("BatchNormalization") && node->int_attribute("training_mode", 0) != 0) {
-      node->erase_attribute("training_mode");
-      for (std::size_t r = 1; r < node->results().size(); ++r) {
-        if (node->result(r) == nullptr || !node->result(r)->has_uses()) continue;
-        graph.replace_uses(node->result(r), node->operand(2 + r));  // statistics no longer move
-      }
+      normalise_by_running_statistics(graph, node);
       changed = true;
     } else if (node->is("Dropout")) {
       if (node->result(1) != nullptr && node->result(1)->has_uses()) continue;  // the mask is wanted: keep
