@@ -43,7 +43,8 @@ bool find_body(const Node& node, const onnx::OpSchema& schema, int opset,
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (node.operand(i) != nullptr) to_proto(node.operand(i)->type, types[i]);
   }
-  const onnx::FunctionBodyBuildContextImpl context(to_proto(node), types);
+  const onnx::NodeProto proto = to_proto(node);  // the context points into it
+  const onnx::FunctionBodyBuildContextImpl context(proto, types);
   return schema.BuildContextDependentFunction(context, body, opset);
 }
 

@@ -210,6 +210,17 @@ TEST(Decompose, LossAfterLogSoftmax) {
   EXPECT_EQ(cross_entropy->string_attribute("reduction", ""), "sum");
 }
 
+// On its own it goes through the function body: mean of -w x[label] over the labels that count.
+TEST(Decompose, LossOfLogProbabilities) {
+  auto loss = decomposed(
+      {.op = "NegativeLogLikelihoodLoss",
+       .operands = {f({3, 4}, -3.0, -0.1), integers({3}, {2, 1, 0}), constant({4}, {1, 2, 3, 4})},
+       .attributes = {{"reduction", std::string("mean")}, {"ignore_index", std::int64_t{1}}}});
+  ASSERT_THAT(loss, IsOk());
+  const Doubles x = loss->input(0);
+  expect_near(loss->run(), {-(3 * x[2] + 1 * x[8]) / 4});
+}
+
 TEST(Decompose, FormsThatAreNotCoveredStay) {
   OpSample peepholes = recurrent("LSTM", false);
   peepholes.attributes.emplace_back("activations",
