@@ -8,7 +8,7 @@ Node* Builder::node(std::string_view op_type, std::vector<Value*> operands, std:
   std::string base = scope_.empty() ? std::string(op_type) : scope_ + "/" + std::string(op_type);
   Node* node = graph_->add_node(op_type, domain, operands, {}, before_);
   for (std::size_t i = 0; i < results; ++i) graph_->add_result(node, graph_->unique_name(base));
-  node->name = results > 0 ? node->result()->name() : std::move(base);
+  node->name = results > 0 ? node->result()->name() : base;
   for (NamedValue& attribute : attributes) {
     node->set_attribute(attribute.first, std::move(attribute.second));
   }

@@ -84,7 +84,8 @@ std::string Node::string_attribute(std::string_view name, std::string_view fallb
 std::vector<std::int64_t> Node::ints_attribute(std::string_view name,
                                                std::vector<std::int64_t> fallback) const {
   const auto* value = attribute_value<std::vector<std::int64_t>>(*this, name);
-  return value ? *value : std::move(fallback);
+  if (value != nullptr) return *value;
+  return fallback;
 }
 
 void Node::set_attribute(std::string_view name, Attribute::Value value) {
