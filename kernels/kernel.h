@@ -63,7 +63,8 @@ struct KernelRequest {
   Attributes attributes;
   std::vector<TensorDesc> inputs;
   std::vector<TensorDesc> outputs;
-  int threads = 1;  // most threads run() may use; the result's bits may depend on it, on nothing else
+  int threads =
+      1;  // most threads run() may use; the result's bits may depend on it, on nothing else
 };
 
 // Buffers of one run, in the order of the request's operands; null where the desc is not present.
@@ -84,7 +85,8 @@ class Kernel {
   // InvalidArgument: a value in the data is wrong (a label or index out of range); outputs are then
   // undefined. Non-finite numbers are no error.
   virtual Status run(const KernelArguments& arguments) = 0;
-  // Name of the implementation for `mezzo compile --explain`, for example "onednn:brgconv:avx512_core_bf16".
+  // Name of the implementation for `mezzo compile --explain`, for example
+  // "onednn:brgconv:avx512_core_bf16".
   virtual std::string_view implementation() const = 0;
 };
 
@@ -108,7 +110,8 @@ std::vector<const KernelEntry*> kernel_rows(std::string_view op, Backend backend
 StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, Backend backend);
 
 // True if the kernels of `op` accept output `output` in the same buffer as input `input`, provided
-// both have the same dims, layout and bytes per element. The compiler's memory planner relies on it.
+// both have the same dims, layout and bytes per element. The compiler's memory planner relies on
+// it.
 bool may_run_in_place(std::string_view op, int input, int output);
 
 }  // namespace mezzo::kernels

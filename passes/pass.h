@@ -26,13 +26,13 @@ struct Assignment;
 
 // How `differentiate` chooses what is trained; DESIGN section 7, "What is trained".
 struct TrainingOptions {
-  std::string loss_output;          // "" : the only scalar float output
+  std::string loss_output;                 // "" : the only scalar float output
   std::vector<std::string> freeze, train;  // regular expressions; `train` overrules
 };
 
 struct PadOptions {
-  int multiple = 0;                 // 0: off; else 8, 16, 32, 64
-  bool always = false;              // also where the cost model says it does not pay
+  int multiple = 0;     // 0: off; else 8, 16, 32, 64
+  bool always = false;  // also where the cost model says it does not pay
 };
 
 class PassStats {
@@ -51,9 +51,10 @@ struct PassContext {
   // Set where the graph is compiled for our runtime, whose kernels take mixed operand types and
   // give FP32 results from low operands; not set for exported ONNX, where schemas rule.
   bool for_runtime = false;
-  std::map<std::string, std::int64_t> symbol_values;  // symbolic dimension -> value, for fixed shapes
+  std::map<std::string, std::int64_t>
+      symbol_values;  // symbolic dimension -> value, for fixed shapes
 
-  std::optional<TrainingRoles> training;  // set by prepare-training and differentiate
+  std::optional<TrainingRoles> training;     // set by prepare-training and differentiate
   std::set<std::string> computed_constants;  // initializers that fold-constants made: no weights
   std::shared_ptr<const Assignment> assignment;  // set by assign-precision for insert-casts
   Records records;

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 class Runner {
  public:
-  Runner(Model& model, PassContext& ctx, const std::vector<const PassInfo*>& passes, const RunnerOptions& options)
+  Runner(Model& model, PassContext& ctx, const std::vector<const PassInfo*>& passes,
+         const RunnerOptions& options)
       : model_(model), ctx_(ctx), passes_(passes), options_(options) {}
 
   Status run(std::vector<PassRun>* runs) {
@@ -41,20 +42,22 @@ class Runner {
       return internal_error("pass '" + std::string(pass.name) + "' needs a graph that is " +
                             std::string(condition_name(pass.precondition)));
     }
-    // The graph before the pass as text: what a reproducer shows. Cheap beside a pass, but not free:
-    // weights are left out.
+    // The graph before the pass as text: what a reproducer shows. Cheap beside a pass, but not
+    // free: weights are left out.
     const std::uint64_t before = fingerprint(model_);
     const auto start = std::chrono::steady_clock::now();
     Status status = ok_status();
     if (!keeps_snapshot_) take_snapshot();
     const StatusOr<bool> changed = pass.function(model_, ctx_);
-    result.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    result.ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!changed.ok()) {
       status = changed.status();
     } else {
       result.changed = *changed;
       status = verify(model_);
-      if (status.ok() && !*changed && fingerprint(model_) != before) status = internal_error("it says it changed nothing, but it did");
+      if (status.ok() && !*changed && fingerprint(model_) != before)
+        status = internal_error("it says it changed nothing, but it did");
     }
     if (!status.ok()) return failed(pass, status);
     note(pass, result.changed);
@@ -71,7 +74,8 @@ class Runner {
 
   void note(const PassInfo& pass, bool changed) {
     if (changed) std::erase(conditions_, Condition::kAssigned);
-    if (pass.postcondition != Condition::kNone && !holds(pass.postcondition)) conditions_.push_back(pass.postcondition);
+    if (pass.postcondition != Condition::kNone && !holds(pass.postcondition))
+      conditions_.push_back(pass.postcondition);
   }
 
   void take_snapshot() {
@@ -87,10 +91,13 @@ class Runner {
     std::string where = "no reproducer: give --dump-to a folder";
     if (!folder.empty() && !snapshot_.empty()) {
       const std::string path = (fs::path(folder) / "repro.onnxtxt").string();
-      const std::string head = "// RUN: mezzo opt --passes=" + std::string(pass.name) + " " + path + "\n";
-      where = write_file(path, head + snapshot_).ok() ? "reproducer: " + path : "the reproducer could not be written";
+      const std::string head =
+          "// RUN: mezzo opt --passes=" + std::string(pass.name) + " " + path + "\n";
+      where = write_file(path, head + snapshot_).ok() ? "reproducer: " + path
+                                                      : "the reproducer could not be written";
     }
-    return internal_error("pass '" + std::string(pass.name) + "': " + status.message() + " (" + where + ")");
+    return internal_error("pass '" + std::string(pass.name) + "': " + status.message() + " (" +
+                          where + ")");
   }
 
   Status look(std::size_t index, const PassInfo& pass) {
@@ -100,7 +107,8 @@ class Runner {
     }
     if (options_.dump_to.empty()) return ok_status();
     const std::string number = std::to_string(index + 1);
-    return dump(std::string(number.size() < 4 ? 4 - number.size() : 0, '0') + number + ".after-" + std::string(pass.name));
+    return dump(std::string(number.size() < 4 ? 4 - number.size() : 0, '0') + number + ".after-" +
+                std::string(pass.name));
   }
 
   Status dump(const std::string& name) {

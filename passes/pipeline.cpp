@@ -31,8 +31,10 @@ constexpr std::array kPasses = {
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
     PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
     PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
-    PassInfo{"inference-form", to_inference_form, "normalisation by running statistics, no dropout"},
-    PassInfo{"prepare-training", prepare_training, "normalisation by the batch, dropout that drops", kTyped, kTrainingForm},
+    PassInfo{"inference-form", to_inference_form,
+             "normalisation by running statistics, no dropout"},
+    PassInfo{"prepare-training", prepare_training, "normalisation by the batch, dropout that drops",
+             kTyped, kTrainingForm},
     PassInfo{"pad-channels", pad_channels, "pads channels to a multiple of 8", kTyped},
     PassInfo{"differentiate", differentiate, "adds the backward graph", kTyped, kDifferentiated},
     PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
@@ -54,8 +56,8 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
 // these fold to may let more be decomposed (a Tile whose repeats were computed).
 std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first) {
   std::vector<const PassInfo*> passes = by_name(first);
-  for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose", "normalise",
-                                       "fold-constants", "recognise"})) {
+  for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose",
+                                       "normalise", "fold-constants", "recognise"})) {
     passes.push_back(pass);
   }
   return passes;
@@ -78,7 +80,8 @@ std::string_view condition_name(Condition condition) {
 std::span<const PassInfo> all_passes() { return kPasses; }
 
 const PassInfo* find_pass(std::string_view name) {
-  const auto found = std::find_if(kPasses.begin(), kPasses.end(), [&](const PassInfo& pass) { return pass.name == name; });
+  const auto found = std::find_if(kPasses.begin(), kPasses.end(),
+                                  [&](const PassInfo& pass) { return pass.name == name; });
   return found == kPasses.end() ? nullptr : &*found;
 }
 
@@ -92,7 +95,8 @@ StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names) {
     if (pass == nullptr) {
       std::vector<std::string> all;
       for (const PassInfo& info : kPasses) all.emplace_back(info.name);
-      return invalid_argument("--passes: no pass is named '" + std::string(name) + "'." + did_you_mean(name, all) +
+      return invalid_argument("--passes: no pass is named '" + std::string(name) + "'." +
+                              did_you_mean(name, all) +
                               " Hint: `mezzo opt --list-passes` lists them");
     }
     passes.push_back(pass);
@@ -103,7 +107,8 @@ StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names) {
 std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes = by_name({"infer-shapes"});
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
-  for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "fold-casts"})) {
+  for (const PassInfo* pass :
+       by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "fold-casts"})) {
     passes.push_back(pass);
   }
   return passes;
@@ -113,8 +118,9 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
   passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
-  for (const PassInfo* pass : by_name({"differentiate", "dce", "fuse-transposes", "assign-precision", "insert-casts",
-                                       "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
+  for (const PassInfo* pass :
+       by_name({"differentiate", "dce", "fuse-transposes", "assign-precision", "insert-casts",
+                "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
     passes.push_back(pass);
   }
   return passes;
@@ -124,7 +130,8 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
   passes.push_back(find_pass("fuse-transposes"));
   if (!ctx.policy.force_fp32) {
-    for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "absorb-casts"})) {
+    for (const PassInfo* pass : by_name(
+             {"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "absorb-casts"})) {
       passes.push_back(pass);
     }
   }

@@ -23,7 +23,7 @@ enum class Condition : std::uint8_t {
 std::string_view condition_name(Condition condition);
 
 struct PassInfo {
-  std::string_view name;     // "fold-casts"
+  std::string_view name;  // "fold-casts"
   PassFunction function;
   std::string_view summary;  // one line
   Condition precondition = Condition::kNone;

@@ -186,7 +186,8 @@ class PlanBuilder {
   // Nodes that the loss, the running statistics or any other output but a gradient needs.
   std::unordered_set<const Node*> forward_nodes(const Graph& graph) const {
     std::set<std::string> gradients;
-    for (const auto& [parameter, gradient] : inputs_.training->gradients) gradients.insert(gradient);
+    for (const auto& [parameter, gradient] : inputs_.training->gradients)
+      gradients.insert(gradient);
     std::vector<const Value*> stack;
     for (const Value* output : graph.outputs()) {
       if (gradients.count(output->name()) == 0) stack.push_back(output);
@@ -222,7 +223,8 @@ class PlanBuilder {
 
   StatusOr<int> output_tensor(const Graph& graph, const std::string& name, const char* what) {
     const Value* value = graph.find(name);
-    if (value == nullptr) return internal_error(std::string(what) + " '" + name + "' is not in the graph");
+    if (value == nullptr)
+      return internal_error(std::string(what) + " '" + name + "' is not in the graph");
     return tensor_of(*value);
   }
 
@@ -239,14 +241,16 @@ class PlanBuilder {
     const Graph& graph = *inputs_.model->graph;
     proto::Training* training = plan().mutable_training();
     MEZZO_ASSIGN_OR_RETURN(const int loss, output_tensor(graph, roles.loss, "the loss"));
-    MEZZO_ASSIGN_OR_RETURN(const int seed, output_tensor(graph, roles.loss_gradient, "the loss gradient"));
+    MEZZO_ASSIGN_OR_RETURN(const int seed,
+                           output_tensor(graph, roles.loss_gradient, "the loss gradient"));
     training->set_loss(loss);
     training->set_loss_gradient(seed);
     training->set_random_counter(-1);
     training->set_evaluate_loss(-1);
     training->set_precision(inputs_.precision);
     if (!roles.random_counter.empty()) {
-      MEZZO_ASSIGN_OR_RETURN(const int counter, output_tensor(graph, roles.random_counter, "the random counter"));
+      MEZZO_ASSIGN_OR_RETURN(const int counter,
+                             output_tensor(graph, roles.random_counter, "the random counter"));
       training->set_random_counter(counter);
     }
     for (const Value* value : graph.initializers()) {  // file order, not that of the map
@@ -340,7 +344,8 @@ class PlanBuilder {
     MEZZO_RETURN_IF_ERROR(connect(*plan().mutable_inputs()));
     MEZZO_RETURN_IF_ERROR(connect(*plan().mutable_outputs()));
     if (inputs_.training != nullptr && graph.find(inputs_.training->loss) != nullptr) {
-      MEZZO_ASSIGN_OR_RETURN(const int loss, output_tensor(graph, inputs_.training->loss, "the loss"));
+      MEZZO_ASSIGN_OR_RETURN(const int loss,
+                             output_tensor(graph, inputs_.training->loss, "the loss"));
       plan().mutable_training()->set_evaluate_loss(loss);
     }
     return ok_status();
@@ -362,27 +367,22 @@ class PlanBuilder {
 bool to_plan_attribute(const Attribute& attribute, proto::Attribute* out) {
   out->set_name(attribute.name);
   switch (attribute.kind()) {
-    case Attribute::Kind::kFloat:
-      out->set_f(std::get<float>(attribute.value));
-      return true;
-    case Attribute::Kind::kInt:
-      out->set_i(std::get<std::int64_t>(attribute.value));
-      return true;
-    case Attribute::Kind::kString:
-      out->set_s(std::get<std::string>(attribute.value));
-      return true;
+    case Attribute::Kind::kFloat: out->set_f(std::get<float>(attribute.value)); return true;
+    case Attribute::Kind::kInt: out->set_i(std::get<std::int64_t>(attribute.value)); return true;
+    case Attribute::Kind::kString: out->set_s(std::get<std::string>(attribute.value)); return true;
     case Attribute::Kind::kInts: {
       out->mutable_ints();  // an empty list is a list, too
-      for (std::int64_t v : std::get<std::vector<std::int64_t>>(attribute.value)) out->mutable_ints()->add_values(v);
+      for (std::int64_t v : std::get<std::vector<std::int64_t>>(attribute.value))
+        out->mutable_ints()->add_values(v);
       return true;
     }
     case Attribute::Kind::kFloats: {
       out->mutable_floats();
-      for (float v : std::get<std::vector<float>>(attribute.value)) out->mutable_floats()->add_values(v);
+      for (float v : std::get<std::vector<float>>(attribute.value))
+        out->mutable_floats()->add_values(v);
       return true;
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -2,8 +2,10 @@
 //
 // 1. Values become tensors with a role: initializers that are trained become masters, a Cast of one
 //    its low copy, running statistics states, other initializers constants.
-// 2. Nodes become steps through lower(); aliases (Reshape and its kind) share their operand's bytes.
-// 3. Nodes that gradients need and the loss does not belong to the backward phase, all others to the
+// 2. Nodes become steps through lower(); aliases (Reshape and its kind) share their operand's
+// bytes.
+// 3. Nodes that gradients need and the loss does not belong to the backward phase, all others to
+// the
 //    forward phase.
 // Offsets stay zero: passes/memory/plan_memory.h places the tensors.
 #pragma once
@@ -31,8 +33,8 @@ struct PlanDraft {
 };
 
 struct PlanInputs {
-  const Model* model = nullptr;                // static shapes, lowered precision
-  const TrainingRoles* training = nullptr;     // null for inference
+  const Model* model = nullptr;             // static shapes, lowered precision
+  const TrainingRoles* training = nullptr;  // null for inference
   // The same model in FP32 with inference semantics, sharing initializers by name; null: no
   // evaluate phase.
   const Model* evaluate = nullptr;

@@ -78,6 +78,10 @@ class Drawer {
   void draw_node(const Node& node) {
     DrawnNode drawn;
     drawn.name = node.name.empty() ? describe(node) : node.name;
+    if (node.is("Constant")) {  // shown where it is read, as initializers are
+      decisions_.take(drawn.name);
+      return;
+    }
     drawn.op_type = node.op_type();
     if (node.result() != nullptr) drawn.type = to_string(node.result()->type);
     drawn.decision = decisions_.take(drawn.name);
@@ -111,7 +115,9 @@ class Drawer {
 
   void connect(const Value& value, int to) {
     const auto from = at_.find(&value);
-    if (from == at_.end() && !value.is_initializer()) return;
+    const bool is_constant =
+        value.is_initializer() || (value.producer() != nullptr && value.producer()->is("Constant"));
+    if (from == at_.end() && !is_constant) return;
     report_.edges.push_back(
         {from == at_.end() ? -1 : from->second, to, value.name(), to_string(value.type)});
   }

@@ -28,25 +28,27 @@ inline constexpr int kRuleCount = 9;
 std::string_view rule_name(Rule rule);
 
 struct NodeDecision {
-  std::string node;      // name, or "producing 'y'"
+  std::string node;  // name, or "producing 'y'"
   std::string op_type;
   std::string domain;
   DType dtype = DType::kFloat32;  // what it runs in
   Rule rule = Rule::kCategory;
-  std::string cause;     // "deny: sums in Softmax", "tensor 'mask' holds -1e9", "follows conv1 and conv2"
+  std::string
+      cause;  // "deny: sums in Softmax", "tensor 'mask' holds -1e9", "follows conv1 and conv2"
   double flops = 0;
-  std::uint64_t bytes = 0;        // read and written by the node
+  std::uint64_t bytes = 0;  // read and written by the node
 
   bool operator==(const NodeDecision&) const = default;
 };
 
 struct CastDecision {
-  std::string value;       // the tensor that is cast
-  std::string producer;    // node, input or initializer it comes from
+  std::string value;     // the tensor that is cast
+  std::string producer;  // node, input or initializer it comes from
   std::vector<std::string> consumers;
   DType from = DType::kNone, to = DType::kNone;
   std::uint64_t bytes = 0;  // read and written by the cast; 0 for weights cast ahead of time
-  std::string cause;        // "'softmax' (deny) needs FP32", "graph output keeps its type", "master weights"
+  std::string
+      cause;  // "'softmax' (deny) needs FP32", "graph output keeps its type", "master weights"
   bool ahead_of_time = false;
   // Set by make_report: a later pass folded it into a chain, joined it with an equal cast, or gave
   // its work to a kernel, so that nothing is cast here at run time.
@@ -56,9 +58,9 @@ struct CastDecision {
 };
 
 struct AssignmentCost {
-  std::string method;      // "cut" or "propagate"
-  double objective_us = 0;     // predicted microseconds on the target
-  double alternative_us = 0;   // what the other method would give
+  std::string method;         // "cut" or "propagate"
+  double objective_us = 0;    // predicted microseconds on the target
+  double alternative_us = 0;  // what the other method would give
   double all_fp32_us = 0;
 
   bool operator==(const AssignmentCost&) const = default;
@@ -71,11 +73,11 @@ struct Records {
   std::vector<NodeDecision> nodes;
   std::vector<CastDecision> casts;
   std::vector<std::string> warnings;
-  std::vector<std::string> pads;   // "conv1: 12 -> 16 output channels", or why not
+  std::vector<std::string> pads;  // "conv1: 12 -> 16 output channels", or why not
   AssignmentCost cost;
   std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;
   std::uint64_t activation_bytes_before = 0, activation_bytes_after = 0;
-  std::uint64_t planned_peak_bytes = 0, live_bytes = 0;    // 0: no plan was made
+  std::uint64_t planned_peak_bytes = 0, live_bytes = 0;  // 0: no plan was made
 
   bool operator==(const Records&) const = default;
 };

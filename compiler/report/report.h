@@ -15,7 +15,7 @@ namespace mezzo {
 
 // An edge of the picture: a value and one reader of it.
 struct ReportEdge {
-  int from = -1;  // index into Report::drawn; -1: an initializer, which is not drawn
+  int from = -1;  // index into Report::drawn; -1: an initializer or Constant, which are not drawn
   int to = -1;    // index into Report::drawn
   std::string value, type;
 
@@ -49,8 +49,8 @@ struct DrawnNode {
 struct Report {
   Records records;
   ReportTotals totals;
-  // The converted main graph: inputs, nodes in order (casts included), outputs. A node with
-  // subgraphs is drawn as one.
+  // The converted main graph: inputs, nodes in order (casts included, constants not), outputs. A
+  // node with subgraphs is drawn as one.
   std::vector<DrawnNode> drawn;
   std::vector<ReportEdge> edges;
 

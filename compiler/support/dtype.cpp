@@ -14,13 +14,34 @@ struct DTypeRow {
 
 // Indexed by DType. Names are those of the ONNX text syntax.
 constexpr std::array<DTypeRow, kDTypeCount> kRows = {{
-    {"?", 0},           {"float", 32},        {"uint8", 8},          {"int8", 8},
-    {"uint16", 16},     {"int16", 16},        {"int32", 32},         {"int64", 64},
-    {"string", 0},      {"bool", 8},          {"float16", 16},       {"double", 64},
-    {"uint32", 32},     {"uint64", 64},       {"complex64", 64},     {"complex128", 128},
-    {"bfloat16", 16},   {"float8e4m3fn", 8},  {"float8e4m3fnuz", 8}, {"float8e5m2", 8},
-    {"float8e5m2fnuz", 8}, {"uint4", 4},      {"int4", 4},           {"float4e2m1", 4},
-    {"float8e8m0", 8},  {"uint2", 2},         {"int2", 2},           {"float6e2m3", 6},
+    {"?", 0},
+    {"float", 32},
+    {"uint8", 8},
+    {"int8", 8},
+    {"uint16", 16},
+    {"int16", 16},
+    {"int32", 32},
+    {"int64", 64},
+    {"string", 0},
+    {"bool", 8},
+    {"float16", 16},
+    {"double", 64},
+    {"uint32", 32},
+    {"uint64", 64},
+    {"complex64", 64},
+    {"complex128", 128},
+    {"bfloat16", 16},
+    {"float8e4m3fn", 8},
+    {"float8e4m3fnuz", 8},
+    {"float8e5m2", 8},
+    {"float8e5m2fnuz", 8},
+    {"uint4", 4},
+    {"int4", 4},
+    {"float4e2m1", 4},
+    {"float8e8m0", 8},
+    {"uint2", 2},
+    {"int2", 2},
+    {"float6e2m3", 6},
     {"float6e3m2", 6},
 }};
 
@@ -53,10 +74,8 @@ FloatFacts float_facts(DType dtype) {
     case DType::kBFloat16:
       return {std::ldexp(255.0, 120), std::ldexp(1.0, -126), std::ldexp(1.0, -133),
               std::ldexp(1.0, -7)};
-    case DType::kFloat64:
-      return {DBL_MAX, DBL_MIN, std::ldexp(1.0, -1074), DBL_EPSILON};
-    default:
-      return {FLT_MAX, FLT_MIN, std::ldexp(1.0, -149), FLT_EPSILON};
+    case DType::kFloat64: return {DBL_MAX, DBL_MIN, std::ldexp(1.0, -1074), DBL_EPSILON};
+    default: return {FLT_MAX, FLT_MIN, std::ldexp(1.0, -149), FLT_EPSILON};
   }
 }
 

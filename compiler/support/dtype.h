@@ -57,9 +57,7 @@ constexpr bool is_floating(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16 ||
          dtype == DType::kFloat64;
 }
-constexpr bool is_low(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-}
+constexpr bool is_low(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
 // Range and precision of a floating type (IEEE 754 binary16/32/64 and bfloat16).
 struct FloatFacts {

@@ -22,9 +22,9 @@ inline std::uint16_t float_to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return sign | 0x7e00U;              // NaN
-  if (magnitude >= 0x477ff000U) return sign | 0x7c00U;             // rounds to infinity
-  if (magnitude < 0x38800000U) {                                   // subnormal in float16, or zero
+  if (magnitude > 0x7f800000U) return sign | 0x7e00U;   // NaN
+  if (magnitude >= 0x477ff000U) return sign | 0x7c00U;  // rounds to infinity
+  if (magnitude < 0x38800000U) {                        // subnormal in float16, or zero
     // Adding 0.5 aligns the 10 remaining bits to the end of the mantissa; the adder rounds.
     const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000U));

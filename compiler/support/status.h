@@ -2,8 +2,9 @@
 //
 // An error says where, what, expected, got and what to do next:
 //   resnet18.onnx: node 'conv1' (Conv), operand 1 'w': expected rank 4, got 2. Hint: ...
-// Three kinds exist (see StatusCode); the command line maps them to exit status 1, usage errors to 2.
-// No exception crosses a room's border: code that calls a throwing library catches at the call.
+// Three kinds exist (see StatusCode); the command line maps them to exit status 1, usage errors
+// to 2. No exception crosses a room's border: code that calls a throwing library catches at the
+// call.
 #pragma once
 
 #include <cstdlib>
@@ -80,8 +81,8 @@ class [[nodiscard]] StatusOr {
 
 // Leaves the function with the error, if there is one. The only macros of the project: C++20 has
 // no other way to return from the caller.
-#define MEZZO_RETURN_IF_ERROR(expression)                                \
-  do {                                                                   \
+#define MEZZO_RETURN_IF_ERROR(expression)                                          \
+  do {                                                                             \
     if (auto mezzo_status = (expression); !mezzo_status.ok()) return mezzo_status; \
   } while (false)
 

@@ -23,7 +23,8 @@ ValueSet influences(const Value& loss) {
     if (node == nullptr) continue;
     for (std::size_t i = 0; i < node->operand_count(); ++i) {
       const Value* operand = node->operand(i);
-      if (operand == nullptr || !is_floating(operand->dtype()) || !carries_gradient(*node, i)) continue;
+      if (operand == nullptr || !is_floating(operand->dtype()) || !carries_gradient(*node, i))
+        continue;
       if (seen.insert(operand).second) stack.push_back(operand);
     }
   }
@@ -35,7 +36,8 @@ ValueSet depends_on(const Graph& graph, const ValueSet& sources) {
   for (const auto& node : graph.nodes()) {
     bool reached = false;
     for (std::size_t i = 0; i < node->operand_count() && !reached; ++i) {
-      reached = node->operand(i) != nullptr && active.count(node->operand(i)) > 0 && carries_gradient(*node, i);
+      reached = node->operand(i) != nullptr && active.count(node->operand(i)) > 0 &&
+                carries_gradient(*node, i);
     }
     if (!reached) continue;
     for (const Value* result : node->results()) {

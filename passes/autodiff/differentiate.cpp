@@ -44,7 +44,8 @@ class Differentiator {
     }
     const std::vector<Node*> nodes = graph_.node_list();
     seed();
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) MEZZO_RETURN_IF_ERROR(visit(**node));
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+      MEZZO_RETURN_IF_ERROR(visit(**node));
     for (const ParameterChoice& choice : choices) {
       if (choice.trained) MEZZO_RETURN_IF_ERROR(publish(*choice.value));
     }
@@ -92,7 +93,8 @@ class Differentiator {
       if (wanted) wanted_operand = operand;
     }
     if (wanted_operand == nullptr) return ok_status();
-    MEZZO_ASSIGN_OR_RETURN(const std::vector<Value*> grads, gradients_of(node, request, *wanted_operand));
+    MEZZO_ASSIGN_OR_RETURN(const std::vector<Value*> grads,
+                           gradients_of(node, request, *wanted_operand));
     MEZZO_RETURN_IF_ERROR(builder_.status().with_context("gradient of " + describe(node)));
     for (std::size_t i = 0; i < grads.size() && i < request.wanted.size(); ++i) {
       if (grads[i] == nullptr || !request.wanted[i]) continue;
@@ -103,21 +105,24 @@ class Differentiator {
     return ok_status();
   }
 
-  StatusOr<std::vector<Value*>> gradients_of(const Node& node, GradientContext& request, const Value& operand) {
+  StatusOr<std::vector<Value*>> gradients_of(const Node& node, GradientContext& request,
+                                             const Value& operand) {
     const OpDef* def = find_op(node);
     if (def != nullptr && def->gradient != nullptr) return def->gradient(request);
-    std::string why = def == nullptr ? "the operator is unknown" : std::string(def->not_differentiable);
+    std::string why =
+        def == nullptr ? "the operator is unknown" : std::string(def->not_differentiable);
     if (why.empty()) why = "it has no gradient rule";
-    return unimplemented(describe(node) + ": the gradient of '" + operand.name() + "' is needed, but " + why +
-                         ". Hint: --freeze the parameters before it, or export the model without it");
+    return unimplemented(
+        describe(node) + ": the gradient of '" + operand.name() + "' is needed, but " + why +
+        ". Hint: --freeze the parameters before it, or export the model without it");
   }
 
   static Status check_shape(const Node& node, std::size_t i, const Value& gradient) {
     const TensorType& want = node.operand(i)->tensor_type();
-    if (gradient.type.is_tensor() && want.has_static_shape() && gradient.tensor_type().has_static_shape() &&
-        want.dims() != gradient.tensor_type().dims()) {
-      return internal_error("gradient of " + describe(node) + ", operand " + std::to_string(i) + ": expected " +
-                            to_string(want) + ", got " + to_string(gradient.type));
+    if (gradient.type.is_tensor() && want.has_static_shape() &&
+        gradient.tensor_type().has_static_shape() && want.dims() != gradient.tensor_type().dims()) {
+      return internal_error("gradient of " + describe(node) + ", operand " + std::to_string(i) +
+                            ": expected " + to_string(want) + ", got " + to_string(gradient.type));
     }
     return ok_status();
   }
@@ -126,7 +131,8 @@ class Differentiator {
     builder_.set_scope(kGradientPrefix + parameter.name());
     Value* gradient = total(parameter);
     if (gradient == nullptr) {
-      return internal_error("parameter '" + parameter.name() + "' is active, but no gradient reached it");
+      return internal_error("parameter '" + parameter.name() +
+                            "' is active, but no gradient reached it");
     }
     if (gradient->is_graph_output() || gradient->is_graph_input() || gradient->is_initializer()) {
       gradient = builder_.op("Identity", {gradient});
@@ -149,9 +155,11 @@ class Differentiator {
 }  // namespace
 
 StatusOr<bool> differentiate(Model& model, PassContext& ctx) {
-  MEZZO_ASSIGN_OR_RETURN(Value* const loss, find_loss(*model.graph, ctx.training_options.loss_output));
-  MEZZO_ASSIGN_OR_RETURN(const auto choices, select_parameters(*model.graph, *loss, ctx.training_options,
-                                                               ctx.computed_constants));
+  MEZZO_ASSIGN_OR_RETURN(Value* const loss,
+                         find_loss(*model.graph, ctx.training_options.loss_output));
+  MEZZO_ASSIGN_OR_RETURN(
+      const auto choices,
+      select_parameters(*model.graph, *loss, ctx.training_options, ctx.computed_constants));
   if (!ctx.training) ctx.training.emplace();
   ctx.training->loss = loss->name();
   MEZZO_RETURN_IF_ERROR(Differentiator(model, ctx, *loss).run(choices));

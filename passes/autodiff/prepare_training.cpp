@@ -26,8 +26,8 @@ std::string metadata_of(const Node& node, std::string_view key) {
   return {};
 }
 
-// The module path that PyTorch's exporter notes for a node: the deepest entry of "['', 'net', 'net.1', ...]"
-// before the function's own name.
+// The module path that PyTorch's exporter notes for a node: the deepest entry of "['', 'net',
+// 'net.1', ...]" before the function's own name.
 std::string module_of(const Node& node) {
   const std::string scopes = metadata_of(node, "pkg.torch.onnx.name_scopes");
   std::vector<std::string> parts;
@@ -45,16 +45,20 @@ std::string module_of(const Node& node) {
 Status check_nothing_folded(const Graph& graph) {
   std::vector<std::string> gone;
   for (const auto& node : graph.nodes()) {
-    if (metadata_of(*node, "pkg.onnxscript.rewriter.rule_name").find("FuseBatchNorm") == std::string::npos) continue;
+    if (metadata_of(*node, "pkg.onnxscript.rewriter.rule_name").find("FuseBatchNorm") ==
+        std::string::npos)
+      continue;
     const std::string module = module_of(*node);
     gone.push_back(module.empty() ? "the one before " + describe(*node) : "'" + module + "'");
   }
   if (gone.empty()) return ok_status();
-  return invalid_argument("the exporter folded " + std::to_string(gone.size()) +
-                          " BatchNormalization layers into convolutions, so their scale, bias and statistics are gone "
-                          "and cannot be trained: " + join(gone, ", ") +
-                          ". Hint: export with torch.onnx.export(..., optimize=False), or with dynamo=False and "
-                          "training=TrainingMode.TRAINING");
+  return invalid_argument(
+      "the exporter folded " + std::to_string(gone.size()) +
+      " BatchNormalization layers into convolutions, so their scale, bias and statistics are gone "
+      "and cannot be trained: " +
+      join(gone, ", ") +
+      ". Hint: export with torch.onnx.export(..., optimize=False), or with dynamo=False and "
+      "training=TrainingMode.TRAINING");
 }
 
 class Preparer {
@@ -81,7 +85,8 @@ class Preparer {
   Status prepare_batch_norm(Node& node) {
     std::vector<Value*> operands = node.operands();
     for (std::size_t i = 1; i < 5; ++i) {
-      if (i >= operands.size() || operands[i] == nullptr) return invalid_argument(describe(node) + ": operand missing");
+      if (i >= operands.size() || operands[i] == nullptr)
+        return invalid_argument(describe(node) + ": operand missing");
     }
     builder_.set_insertion_point(&node);
     builder_.set_scope(node.name.empty() ? "batch_norm" : node.name);
@@ -90,7 +95,8 @@ class Preparer {
                                  {"momentum", node.float_attribute("momentum", 0.9F)}},
                                 kMezzoDomain);
     train->metadata = node.metadata;
-    // Results 1 and 2 in training form are the new statistics; older opsets' further results are not used.
+    // Results 1 and 2 in training form are the new statistics; older opsets' further results are
+    // not used.
     for (std::size_t r = 0; r < node.results().size(); ++r) {
       Value* old = node.result(r);
       if (old != nullptr && r < 3) graph_.replace_uses(old, train->result(r));
@@ -132,8 +138,9 @@ class Preparer {
     }
     builder_.set_insertion_point(&node);
     builder_.set_scope(node.name.empty() ? "dropout" : node.name);
-    Node* dropout = builder_.node("Dropout", {node.operand(0), counter_}, 2,
-                                  {{"ratio", static_cast<float>(ratio)}, {"seed", next_seed_++}}, kMezzoDomain);
+    Node* dropout =
+        builder_.node("Dropout", {node.operand(0), counter_}, 2,
+                      {{"ratio", static_cast<float>(ratio)}, {"seed", next_seed_++}}, kMezzoDomain);
     for (std::size_t r = 0; r < node.results().size() && r < 2; ++r) {
       if (node.result(r) != nullptr) graph_.replace_uses(node.result(r), dropout->result(r));
     }
@@ -147,17 +154,19 @@ class Preparer {
   std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
 };
 
-// The inference form of a BatchNormalization in training form: one result, normalised by the running
-// statistics, which no longer move.
+// The inference form of a BatchNormalization in training form: one result, normalised by the
+// running statistics, which no longer move.
 void normalise_by_running_statistics(Graph& graph, Node* node) {
   const std::array<std::string, 1> names = {graph.unique_name(node->result(0)->name())};
-  Node* inference = graph.add_node("BatchNormalization", node->domain(), node->operands(), names, node);
+  Node* inference =
+      graph.add_node("BatchNormalization", node->domain(), node->operands(), names, node);
   inference->name = node->name;
   inference->set_attribute("epsilon", node->float_attribute("epsilon", 1e-5F));
   inference->result(0)->type = node->result(0)->type;
   graph.replace_uses(node->result(0), inference->result(0));
   for (std::size_t r = 1; r < node->results().size(); ++r) {
-    if (node->result(r) != nullptr && node->result(r)->has_uses()) graph.replace_uses(node->result(r), node->operand(2 + r));
+    if (node->result(r) != nullptr && node->result(r)->has_uses())
+      graph.replace_uses(node->result(r), node->operand(2 + r));
   }
   graph.erase(node);
 }
@@ -178,7 +187,8 @@ StatusOr<bool> to_inference_form(Model& model, PassContext&) {
       normalise_by_running_statistics(graph, node);
       changed = true;
     } else if (node->is("Dropout")) {
-      if (node->result(1) != nullptr && node->result(1)->has_uses()) continue;  // the mask is wanted: keep
+      if (node->result(1) != nullptr && node->result(1)->has_uses())
+        continue;  // the mask is wanted: keep
       graph.replace_uses(node->result(0), node->operand(0));
       graph.erase(node);
       changed = true;

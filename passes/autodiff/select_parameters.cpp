@@ -14,11 +14,12 @@ namespace {
 constexpr std::int64_t kMaskScanElems = std::int64_t{1} << 24;
 
 bool is_scalar_loss(const Value& value) {
-  return value.type.is_tensor() && is_floating(value.dtype()) && value.tensor_type().has_static_shape() &&
-         value.tensor_type().elems() == 1;
+  return value.type.is_tensor() && is_floating(value.dtype()) &&
+         value.tensor_type().has_static_shape() && value.tensor_type().elems() == 1;
 }
 
-// Names that exporters give to constants: "val_12", "onnx::Mul_7", "/block/Constant_output_0", "42".
+// Names that exporters give to constants: "val_12", "onnx::Mul_7", "/block/Constant_output_0",
+// "42".
 bool is_anonymous(const std::string& name) {
   static const std::regex pattern(
       R"(^(val_\d+|_val_\d+|onnx::\w+_\d+|\d+|.*/?Constant(_\d+)?(_output_\d+)?|const\w*|scalar\w*|.*/Cast\w*)$)",
@@ -57,7 +58,8 @@ std::string statistic_of(const Value& value) {
 bool is_quantization_parameter(const Value& value) {
   return std::any_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     const std::string& op = use.node->op_type();
-    const bool quantizes = op.find("Quantize") != std::string::npos || op.find("QLinear") != std::string::npos;
+    const bool quantizes =
+        op.find("Quantize") != std::string::npos || op.find("QLinear") != std::string::npos;
     return quantizes && use.operand >= 1;
   });
 }
@@ -71,13 +73,14 @@ std::string reason_to_keep(const Value& value) {
   return {};
 }
 
-StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts, const char* option,
-                                           const Graph& graph) {
+StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts,
+                                           const char* option, const Graph& graph) {
   std::vector<Pattern> patterns;
   for (const std::string& text : texts) {
     MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, option));
     const auto& values = graph.initializers();
-    if (std::none_of(values.begin(), values.end(), [&](const Value* v) { return pattern.matches(v->name()); })) {
+    if (std::none_of(values.begin(), values.end(),
+                     [&](const Value* v) { return pattern.matches(v->name()); })) {
       return invalid_argument(std::string(option) + " '" + text +
                               "': matches no initializer. Hint: `mezzo inspect` lists their names");
     }
@@ -87,7 +90,8 @@ StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts
 }
 
 bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& p) { return p.matches(name); });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const Pattern& p) { return p.matches(name); });
 }
 
 }  // namespace
@@ -99,17 +103,20 @@ StatusOr<Value*> find_loss(const Graph& graph, const std::string& name) {
     all.push_back("'" + output->name() + "' " + to_string(output->type));
     if (output->name() == name) {
       if (is_scalar_loss(*output)) return output;
-      return invalid_argument("output '" + name + "': expected a floating-point scalar to train on, got " +
+      return invalid_argument("output '" + name +
+                              "': expected a floating-point scalar to train on, got " +
                               to_string(output->type));
     }
     if (is_scalar_loss(*output)) scalars.push_back(output);
   }
   if (name.empty() && scalars.size() == 1) return scalars.front();
   const std::string outputs = " The outputs are " + join(all, ", ") + ".";
-  if (!name.empty()) return invalid_argument("--loss-output '" + name + "': no such output." + outputs);
+  if (!name.empty())
+    return invalid_argument("--loss-output '" + name + "': no such output." + outputs);
   if (scalars.empty()) {
-    return invalid_argument("the graph has no loss: expected one output that is a floating-point scalar." + outputs +
-                            " Hint: export the model together with its loss");
+    return invalid_argument(
+        "the graph has no loss: expected one output that is a floating-point scalar." + outputs +
+        " Hint: export the model together with its loss");
   }
   return invalid_argument("more than one output is a floating-point scalar." + outputs +
                           " Hint: choose the loss with --loss-output NAME");
@@ -134,20 +141,23 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
     } else if (any_matches(freeze, value->name())) {
       choice.reason = "--freeze";
     } else {
-      choice.reason = computed.count(value->name()) > 0 ? "computed from constants" : reason_to_keep(*value);
+      choice.reason =
+          computed.count(value->name()) > 0 ? "computed from constants" : reason_to_keep(*value);
       choice.trained = choice.reason.empty();
       if (choice.trained) choice.reason = "the loss depends on it";
     }
     if (choice.trained && value->dtype() != DType::kFloat32) {
       return unimplemented("parameter '" + value->name() + "': expected float to train, got " +
-                           std::string(dtype_name(value->dtype())) + ". Hint: export the model in FP32, mezzo rewrites it");
+                           std::string(dtype_name(value->dtype())) +
+                           ". Hint: export the model in FP32, mezzo rewrites it");
     }
     any_trained = any_trained || choice.trained;
     choices.push_back(std::move(choice));
   }
   if (!any_trained) {
-    return invalid_argument("nothing to train: the loss '" + loss.name() +
-                            "' depends on no trainable initializer. Hint: --train REGEX selects some by name");
+    return invalid_argument(
+        "nothing to train: the loss '" + loss.name() +
+        "' depends on no trainable initializer. Hint: --train REGEX selects some by name");
   }
   return choices;
 }

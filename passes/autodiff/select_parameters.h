@@ -22,8 +22,8 @@ StatusOr<Value*> find_loss(const Graph& graph, const std::string& name);
 
 // One entry per floating-point initializer, in file order. Trained is what the loss depends on,
 // except running statistics, constants that an exporter turned into initializers or that were
-// `computed` by folding, masks, quantization parameters and what `freeze` names; `train` overrules. InvalidArgument: a bad
-// pattern, one that matches nothing, or nothing is left to train.
+// `computed` by folding, masks, quantization parameters and what `freeze` names; `train` overrules.
+// InvalidArgument: a bad pattern, one that matches nothing, or nothing is left to train.
 StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, const Value& loss,
                                                          const TrainingOptions& options,
                                                          const std::set<std::string>& computed);

@@ -20,23 +20,27 @@
 namespace mezzo::passes {
 namespace {
 
-constexpr std::int64_t kMostElems = std::int64_t{1} << 22;  // a folded constant costs file size and memory
+constexpr std::int64_t kMostElems = std::int64_t{1}
+                                    << 22;  // a folded constant costs file size and memory
 
 kernels::TensorDesc describe_type(const Value& value) {
   return {value.dtype(), value.tensor_type().dims(), kernels::Layout::kRowMajor};
 }
 
 bool has_static_type(const Value& value) {
-  return value.type.is_tensor() && value.dtype() != DType::kNone && value.tensor_type().has_static_shape();
+  return value.type.is_tensor() && value.dtype() != DType::kNone &&
+         value.tensor_type().has_static_shape();
 }
 
 kernels::Attributes to_kernel_attributes(const std::vector<Attribute>& attributes) {
   kernels::Attributes out;
   for (const Attribute& attribute : attributes) {
     if (const auto* i = std::get_if<std::int64_t>(&attribute.value)) out.set(attribute.name, *i);
-    if (const auto* f = std::get_if<float>(&attribute.value)) out.set(attribute.name, static_cast<double>(*f));
+    if (const auto* f = std::get_if<float>(&attribute.value))
+      out.set(attribute.name, static_cast<double>(*f));
     if (const auto* s = std::get_if<std::string>(&attribute.value)) out.set(attribute.name, *s);
-    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value)) out.set(attribute.name, *ints);
+    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value))
+      out.set(attribute.name, *ints);
     if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value)) {
       out.set(attribute.name, std::vector<double>(floats->begin(), floats->end()));
     }
@@ -50,7 +54,8 @@ class ConstantFolder {
 
   StatusOr<bool> run() {
     for (const Value* value : graph_.initializers()) {
-      if (is_floating(value->dtype()) && ctx_.computed_constants.count(value->name()) == 0) weights_.insert(value);
+      if (is_floating(value->dtype()) && ctx_.computed_constants.count(value->name()) == 0)
+        weights_.insert(value);
     }
     for (Node* node : graph_.node_list()) {
       if (node->graph() != &graph_) continue;
@@ -63,12 +68,15 @@ class ConstantFolder {
  private:
   // An operand that became constant may tell shapes that were unknown before.
   Status infer_again(Node& node) {
-    const bool unknown = std::any_of(node.results().begin(), node.results().end(), [](const Value* result) {
-      return result != nullptr && (!result->type.is_tensor() || !result->type.tensor.has_static_shape());
-    });
+    const bool unknown =
+        std::any_of(node.results().begin(), node.results().end(), [](const Value* result) {
+          return result != nullptr &&
+                 (!result->type.is_tensor() || !result->type.tensor.has_static_shape());
+        });
     if (!unknown) return ok_status();
     std::vector<Type> before;
-    for (const Value* result : node.results()) before.push_back(result == nullptr ? Type() : result->type);
+    for (const Value* result : node.results())
+      before.push_back(result == nullptr ? Type() : result->type);
     MEZZO_RETURN_IF_ERROR(infer_types(node, &model_));
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (node.result(i) != nullptr && !(node.result(i)->type == before[i])) changed_ = true;
@@ -79,19 +87,23 @@ class ConstantFolder {
   void fold(Node& node) {
     if (!node.subgraphs().empty() || node.results().size() != 1 || node.result() == nullptr) return;
     if (node.is("Constant")) return replace(node, constant_tensor(node));
-    if ((node.is("Shape") || node.is("Size")) && node.operand(0) != nullptr && has_static_type(*node.operand(0))) {
+    if ((node.is("Shape") || node.is("Size")) && node.operand(0) != nullptr &&
+        has_static_type(*node.operand(0))) {
       return replace(node, shape_tensor(node));
     }
     if (is_random(node)) return;
     for (const Value* operand : node.operands()) {
-      if (operand != nullptr && (!operand->is_fixed() || !operand->constant() || weights_.count(operand) > 0)) return;
+      if (operand != nullptr &&
+          (!operand->is_fixed() || !operand->constant() || weights_.count(operand) > 0))
+        return;
     }
-    if (has_static_type(*node.result()) && node.result()->tensor_type().elems() <= kMostElems) replace(node, compute(node));
+    if (has_static_type(*node.result()) && node.result()->tensor_type().elems() <= kMostElems)
+      replace(node, compute(node));
   }
 
   static bool is_random(const Node& node) {
-    return node.op_type().rfind("Random", 0) == 0 || node.is("Multinomial") || node.is("Bernoulli") ||
-           node.is("Dropout") || node.is("Dropout", kMezzoDomain);
+    return node.op_type().rfind("Random", 0) == 0 || node.is("Multinomial") ||
+           node.is("Bernoulli") || node.is("Dropout") || node.is("Dropout", kMezzoDomain);
   }
 
   // The tensor of a Constant node in any of its forms; null for sparse and string ones.
@@ -101,16 +113,20 @@ class ConstantFolder {
         const auto* tensor = std::get_if<NamedTensor>(&attribute.value);
         return tensor == nullptr ? nullptr : tensor->tensor;
       }
-      if (const auto* f = std::get_if<float>(&attribute.value); f != nullptr && attribute.name == "value_float") {
+      if (const auto* f = std::get_if<float>(&attribute.value);
+          f != nullptr && attribute.name == "value_float") {
         return Tensor::scalar(DType::kFloat32, static_cast<double>(*f));
       }
-      if (const auto* i = std::get_if<std::int64_t>(&attribute.value); i != nullptr && attribute.name == "value_int") {
+      if (const auto* i = std::get_if<std::int64_t>(&attribute.value);
+          i != nullptr && attribute.name == "value_int") {
         return Tensor::from_ints({}, {i, 1});
       }
-      if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value); ints != nullptr && attribute.name == "value_ints") {
+      if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value);
+          ints != nullptr && attribute.name == "value_ints") {
         return Tensor::from_ints({static_cast<std::int64_t>(ints->size())}, *ints);
       }
-      if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value); floats != nullptr && attribute.name == "value_floats") {
+      if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value);
+          floats != nullptr && attribute.name == "value_floats") {
         return Tensor::from_floats({static_cast<std::int64_t>(floats->size())}, *floats);
       }
     }
@@ -125,7 +141,9 @@ class ConstantFolder {
     }
     const std::vector<std::int64_t> dims = type.dims();
     const auto rank = static_cast<std::int64_t>(dims.size());
-    const auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const auto clamp = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+    };
     const std::int64_t start = clamp(node.int_attribute("start", 0));
     const std::int64_t end = std::max(start, clamp(node.int_attribute("end", rank)));
     const std::vector<std::int64_t> part(dims.begin() + start, dims.begin() + end);
@@ -141,17 +159,21 @@ class ConstantFolder {
       const TensorRef& source = lowered->operands.at(0)->constant();
       return Tensor::from_bytes(result.dtype(), result.tensor_type().dims(), source->copy_bytes());
     }
-    kernels::KernelRequest request{lowered->kernel, to_kernel_attributes(lowered->attributes), {}, {}, 1};
+    kernels::KernelRequest request{
+        lowered->kernel, to_kernel_attributes(lowered->attributes), {}, {}, 1};
     std::vector<std::vector<std::byte>> buffers;
     for (const Value* operand : lowered->operands) {
-      request.inputs.push_back(operand == nullptr ? kernels::TensorDesc{} : describe_type(*operand));
-      buffers.push_back(operand == nullptr ? std::vector<std::byte>() : operand->constant()->copy_bytes());
+      request.inputs.push_back(operand == nullptr ? kernels::TensorDesc{}
+                                                  : describe_type(*operand));
+      buffers.push_back(operand == nullptr ? std::vector<std::byte>()
+                                           : operand->constant()->copy_bytes());
     }
     request.outputs.push_back(describe_type(result));
     auto kernel = kernels::prepare_kernel(request, kernels::Backend::kReference);
     if (!kernel.ok()) return nullptr;
     std::vector<const void*> inputs;
-    for (std::size_t i = 0; i < buffers.size(); ++i) inputs.push_back(request.inputs[i].present() ? buffers[i].data() : nullptr);
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      inputs.push_back(request.inputs[i].present() ? buffers[i].data() : nullptr);
     std::vector<std::byte> output(request.outputs[0].bytes());
     void* outputs[] = {output.data()};
     std::vector<std::byte> workspace((*kernel)->workspace_bytes());
@@ -182,6 +204,8 @@ class ConstantFolder {
 
 }  // namespace
 
-StatusOr<bool> fold_constants(Model& model, PassContext& ctx) { return ConstantFolder(model, ctx).run(); }
+StatusOr<bool> fold_constants(Model& model, PassContext& ctx) {
+  return ConstantFolder(model, ctx).run();
+}
 
 }  // namespace mezzo::passes

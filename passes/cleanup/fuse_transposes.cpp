@@ -1,6 +1,7 @@
 // For a contraction with operand Transpose(x):
 //
-// - if the permutation only exchanges the last two dimensions, the contraction reads x and flips its
+// - if the permutation only exchanges the last two dimensions, the contraction reads x and flips
+// its
 //   flag for that operand.
 
 #include "passes/cleanup/fuse_transposes.h"
@@ -14,7 +15,8 @@ namespace mezzo::passes {
 namespace {
 
 bool exchanges_last_two(const Node& node) {
-  if (!node.is("Transpose") || node.operand(0) == nullptr || !node.operand(0)->type.is_tensor()) return false;
+  if (!node.is("Transpose") || node.operand(0) == nullptr || !node.operand(0)->type.is_tensor())
+    return false;
   const auto rank = node.operand(0)->tensor_type().rank();
   if (!rank || *rank < 2) return false;
   std::vector<std::int64_t> expected(*rank);
@@ -28,7 +30,8 @@ bool exchanges_last_two(const Node& node) {
 std::string_view flag_of(const Node& node, std::size_t operand) {
   if (operand > 1) return {};
   if (node.is("Gemm")) return operand == 0 ? "transA" : "transB";
-  if (node.is("MatMul") || node.is("MatMulT", kMezzoDomain)) return operand == 0 ? "trans_a" : "trans_b";
+  if (node.is("MatMul") || node.is("MatMulT", kMezzoDomain))
+    return operand == 0 ? "trans_a" : "trans_b";
   return {};
 }
 

@@ -4,8 +4,8 @@
 
 namespace mezzo::passes {
 
-// MatMul, MatMulT and Gemm read an operand whose last two dimensions a Transpose has exchanged as it
-// was before, through a flag: nothing is moved. Used on the way to our runtime: MatMul becomes
+// MatMul, MatMulT and Gemm read an operand whose last two dimensions a Transpose has exchanged as
+// it was before, through a flag: nothing is moved. Used on the way to our runtime: MatMul becomes
 // ai.mezzo.MatMulT. The Transpose stays where others read its result.
 StatusOr<bool> fuse_transposes(Model& model, PassContext& ctx);
 

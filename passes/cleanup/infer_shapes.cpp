@@ -35,7 +35,8 @@ bool bind_inputs(Graph& graph, const std::map<std::string, std::int64_t>& sizes)
 
 StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   const std::uint64_t before = fingerprint(model);
-  if (!ctx.symbol_values.empty() && bind_inputs(*model.graph, ctx.symbol_values)) forget_symbolic_results(*model.graph);
+  if (!ctx.symbol_values.empty() && bind_inputs(*model.graph, ctx.symbol_values))
+    forget_symbolic_results(*model.graph);
   MEZZO_RETURN_IF_ERROR(infer_types(model));
   return fingerprint(model) != before;
 }

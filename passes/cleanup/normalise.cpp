@@ -22,12 +22,14 @@ std::optional<std::vector<std::int64_t>> constant_ints(const Value* value) {
 }
 
 bool same_type(const Value& a, const Value& b) {
-  return a.type.is_tensor() && b.type.is_tensor() && a.type.tensor.has_static_shape() && a.type.tensor == b.type.tensor;
+  return a.type.is_tensor() && b.type.is_tensor() && a.type.tensor.has_static_shape() &&
+         a.type.tensor == b.type.tensor;
 }
 
 // Dropout in inference form, or with a ratio of zero; its mask unused.
 bool drops_nothing(const Node& node) {
-  if (!node.is("Dropout") || (node.result(1) != nullptr && node.result(1)->has_uses())) return false;
+  if (!node.is("Dropout") || (node.result(1) != nullptr && node.result(1)->has_uses()))
+    return false;
   if (node.operand(1) == nullptr && node.operand_count() < 2 && node.has_attribute("ratio")) {
     return node.float_attribute("ratio", 0.5F) == 0.0F;
   }
@@ -50,7 +52,8 @@ bool keeps_order(const Node& node) {
 bool steps_forward(const Node& node) {
   if (node.operand(4) == nullptr) return true;
   const auto steps = constant_ints(node.operand(4));
-  return steps && std::all_of(steps->begin(), steps->end(), [](std::int64_t step) { return step == 1; });
+  return steps &&
+         std::all_of(steps->begin(), steps->end(), [](std::int64_t step) { return step == 1; });
 }
 
 bool changes_nothing(const Node& node) {
@@ -60,8 +63,8 @@ bool changes_nothing(const Node& node) {
   if (!same_type(*operand, *result)) return false;
   if (node.is("Transpose")) return keeps_order(node);
   if (node.is("Slice")) return steps_forward(node);
-  return node.is("Cast") || node.is("Expand") || node.is("Reshape") || node.is("Flatten") || node.is("Squeeze") ||
-         node.is("Unsqueeze");
+  return node.is("Cast") || node.is("Expand") || node.is("Reshape") || node.is("Flatten") ||
+         node.is("Squeeze") || node.is("Unsqueeze");
 }
 
 class Normaliser {
@@ -84,7 +87,8 @@ class Normaliser {
     Value* operand = node.operand(0);
     Value* result = node.result();
     // A graph output that is an input, an initializer or another output needs a node between.
-    const bool public_operand = operand->is_graph_output() || operand->is_graph_input() || operand->is_initializer();
+    const bool public_operand =
+        operand->is_graph_output() || operand->is_graph_input() || operand->is_initializer();
     if (result->is_graph_output() && (public_operand || operand->graph() != &graph_)) return;
     graph_.replace_uses(result, operand);
     graph_.erase(&node);
@@ -106,16 +110,19 @@ class Normaliser {
   // The parts' sizes along the axis; nullopt if they are not known.
   static std::optional<std::vector<std::int64_t>> part_sizes(const Node& split, std::int64_t axis) {
     const Value* input = split.operand(0);
-    if (input == nullptr || !input->type.is_tensor() || !input->tensor_type().has_static_shape()) return std::nullopt;
+    if (input == nullptr || !input->type.is_tensor() || !input->tensor_type().has_static_shape())
+      return std::nullopt;
     const std::vector<std::int64_t> dims = input->tensor_type().dims();
     if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
     if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) return std::nullopt;
     const std::int64_t size = dims[static_cast<std::size_t>(axis)];
-    if (split.operand(1) == nullptr) return std::vector<std::int64_t>(static_cast<std::size_t>(size), 1);
+    if (split.operand(1) == nullptr)
+      return std::vector<std::int64_t>(static_cast<std::size_t>(size), 1);
     const auto given = constant_ints(split.operand(1));
     if (!given || given->empty()) return std::nullopt;
     if (!split.operand(1)->constant()->dims().empty()) return given;
-    const std::int64_t part = given->front();  // a scalar: pieces of that size, the last one may be smaller
+    const std::int64_t part =
+        given->front();  // a scalar: pieces of that size, the last one may be smaller
     if (part <= 0) return std::nullopt;
     std::vector<std::int64_t> sizes;
     for (std::int64_t left = size; left > 0; left -= part) sizes.push_back(std::min(part, left));
@@ -127,21 +134,23 @@ class Normaliser {
     const std::int64_t axis = split.int_attribute("axis", 0);
     const auto sizes = part_sizes(split, axis);
     // keepdims = 0 drops the axis of parts of size 1, if no sizes are given.
-    if (!sizes || sizes->size() > 1024 || (split.operand(1) == nullptr && split.int_attribute("keepdims", 1) == 0) ||
+    if (!sizes || sizes->size() > 1024 ||
+        (split.operand(1) == nullptr && split.int_attribute("keepdims", 1) == 0) ||
         split.result()->is_graph_output()) {
       return ok_status();
     }
     const std::vector<Use> uses = split.result()->uses();
     for (const Use& use : uses) {
       const auto position = constant_ints(use.node->operand(1));
-      if (!use.node->is("SequenceAt") || use.operand != 0 || use.node->graph() != &graph_ || !position ||
-          position->size() != 1 || !in_range(position->front(), sizes->size())) {
+      if (!use.node->is("SequenceAt") || use.operand != 0 || use.node->graph() != &graph_ ||
+          !position || position->size() != 1 || !in_range(position->front(), sizes->size())) {
         return ok_status();
       }
     }
     Builder builder(graph_, type_inference(model_), &split);
     builder.set_scope(split.name.empty() ? "split" : split.name);
-    Node* parts = builder.node("Split", {split.operand(0), builder.ints(*sizes)}, sizes->size(), {{"axis", axis}});
+    Node* parts = builder.node("Split", {split.operand(0), builder.ints(*sizes)}, sizes->size(),
+                               {{"axis", axis}});
     MEZZO_RETURN_IF_ERROR(builder.status());
     for (const Use& use : uses) {
       std::int64_t position = constant_ints(use.node->operand(1))->front();

@@ -65,7 +65,8 @@ MaybeMatch close_gelu(Value* one_plus, Value* x, PatternMatch match) {
 MaybeMatch match_erf_gelu(Node& erf) {
   Value* x = nullptr;
   Node* scaled = nullptr;
-  if (Node* div = producer_if(erf.operand(0), "Div"); div != nullptr && is_scalar(div->operand(1), kSqrtTwo)) {
+  if (Node* div = producer_if(erf.operand(0), "Div");
+      div != nullptr && is_scalar(div->operand(1), kSqrtTwo)) {
     scaled = div;
     x = div->operand(0);
   } else if (Node* mul = producer_if(erf.operand(0), "Mul")) {
@@ -73,7 +74,8 @@ MaybeMatch match_erf_gelu(Node& erf) {
     x = operand_beside(*mul, kSqrtHalf);
   }
   Node* add = only_user(erf.result(), "Add");
-  if (x == nullptr || add == nullptr || operand_beside(*add, 1) != erf.result()) return std::nullopt;
+  if (x == nullptr || add == nullptr || operand_beside(*add, 1) != erf.result())
+    return std::nullopt;
   PatternMatch match;
   match.name = "Gelu";
   match.input = x;
@@ -100,7 +102,8 @@ MaybeMatch match_tanh_gelu(Node& tanh) {
     match.nodes.push_back(cubic);
   }
   Node* add = only_user(tanh.result(), "Add");
-  if (match.input == nullptr || add == nullptr || operand_beside(*add, 1) != tanh.result()) return std::nullopt;
+  if (match.input == nullptr || add == nullptr || operand_beside(*add, 1) != tanh.result())
+    return std::nullopt;
   match.nodes.insert(match.nodes.end(), {sum, scaled, &tanh, add});
   Value* x = match.input;
   return close_gelu(add->result(), x, std::move(match));
@@ -109,7 +112,8 @@ MaybeMatch match_tanh_gelu(Node& tanh) {
 MaybeMatch match_swish(Node& sigmoid) {
   Value* x = sigmoid.operand(0);
   Node* product = only_user(sigmoid.result(), "Mul");
-  if (x == nullptr || product == nullptr || other_operand(*product, sigmoid.result()) != x) return std::nullopt;
+  if (x == nullptr || product == nullptr || other_operand(*product, sigmoid.result()) != x)
+    return std::nullopt;
   PatternMatch match;
   match.name = "Swish";
   match.input = x;
@@ -152,15 +156,18 @@ std::optional<RootMeanSquare> match_root_mean_square(Node& sqrt, std::vector<Nod
 Value* uncentred(Value* centred, std::int64_t axis, std::vector<Node*>& nodes) {
   Node* sub = producer_if(centred, "Sub");
   Node* mean = sub == nullptr ? nullptr : producer_if(sub->operand(1), "ReduceMean");
-  if (mean == nullptr || mean->operand(0) != sub->operand(0) || single_axis_from_end(*mean) != axis) return nullptr;
+  if (mean == nullptr || mean->operand(0) != sub->operand(0) || single_axis_from_end(*mean) != axis)
+    return nullptr;
   nodes.insert(nodes.end(), {mean, sub});
   return sub->operand(0);
 }
 
 bool is_vector_of(const Value* value, const Value& x) {
-  if (value == nullptr || !value->type.is_tensor() || !x.type.is_tensor() || !x.type.tensor.shape) return false;
+  if (value == nullptr || !value->type.is_tensor() || !x.type.is_tensor() || !x.type.tensor.shape)
+    return false;
   const auto& shape = value->type.tensor.shape;
-  return shape && shape->size() == 1 && !x.type.tensor.shape->empty() && (*shape)[0] == x.type.tensor.shape->back();
+  return shape && shape->size() == 1 && !x.type.tensor.shape->empty() &&
+         (*shape)[0] == x.type.tensor.shape->back();
 }
 
 // [scale] and [+ bias] behind a normalisation over the last axis.
@@ -186,7 +193,8 @@ MaybeMatch match_norm(Node& sqrt) {
   match.epsilon = static_cast<float>(rms->epsilon);
   Node* divide = sqrt.result()->uses()[0].node;
   Value* numerator = nullptr;
-  if (divide->is("Div") && divide->operand(1) == sqrt.result() && !is_scalar(divide->operand(0), 1)) {
+  if (divide->is("Div") && divide->operand(1) == sqrt.result() &&
+      !is_scalar(divide->operand(0), 1)) {
     numerator = divide->operand(0);
     match.nodes.push_back(divide);
   } else if (divide->is("Reciprocal") || divide->is("Div")) {
@@ -202,7 +210,8 @@ MaybeMatch match_norm(Node& sqrt) {
     std::vector<Node*> second;
     if (numerator != rms->base && uncentred(numerator, rms->axis, second) != x) return std::nullopt;
     for (Node* node : second) {
-      if (std::find(centring.begin(), centring.end(), node) == centring.end()) centring.push_back(node);
+      if (std::find(centring.begin(), centring.end(), node) == centring.end())
+        centring.push_back(node);
     }
     match.name = "LayerNormalization";
     match.input = x;
@@ -221,19 +230,23 @@ MaybeMatch match_softmax(Node& exp) {
   PatternMatch match;
   match.name = "Softmax";
   Node *sum = nullptr, *divide = nullptr;
-  if (exp.result() == nullptr || exp.result()->uses().size() != 2 || exp.result()->is_graph_output()) return std::nullopt;
+  if (exp.result() == nullptr || exp.result()->uses().size() != 2 ||
+      exp.result()->is_graph_output())
+    return std::nullopt;
   for (const Use& use : exp.result()->uses()) {
     if (use.node->is("ReduceSum")) sum = use.node;
     if (use.node->is("Div") && use.operand == 0) divide = use.node;
   }
-  if (sum == nullptr || divide == nullptr || divide->operand(1) != sum->result()) return std::nullopt;
+  if (sum == nullptr || divide == nullptr || divide->operand(1) != sum->result())
+    return std::nullopt;
   const auto axis = single_axis_from_end(*sum);
   if (!axis) return std::nullopt;
   match.axis = *axis;
   match.input = exp.operand(0);
   if (Node* sub = producer_if(exp.operand(0), "Sub")) {
     Node* max = producer_if(sub->operand(1), "ReduceMax");
-    if (max != nullptr && max->operand(0) == sub->operand(0) && single_axis_from_end(*max) == axis) {
+    if (max != nullptr && max->operand(0) == sub->operand(0) &&
+        single_axis_from_end(*max) == axis) {
       match.input = sub->operand(0);
       match.nodes = {max, sub};
     }
@@ -272,12 +285,16 @@ bool is_closed(const PatternMatch& match, const std::unordered_set<const Node*>&
 Value* replacement(Builder& builder, const PatternMatch& match) {
   Value* x = match.input;
   if (match.name == "Gelu") {
-    return builder.mezzo_op("Gelu", {x}, {{"approximate", std::string(match.tanh_approximation ? "tanh" : "none")}});
+    return builder.mezzo_op(
+        "Gelu", {x}, {{"approximate", std::string(match.tanh_approximation ? "tanh" : "none")}});
   }
   if (match.name == "Swish") return builder.mezzo_op("Swish", {x});
   if (match.name == "Softmax") return builder.op("Softmax", {x}, {{"axis", match.axis}});
   if (match.name == "LayerNormalization" && match.axis == -1 && match.scale != nullptr) {
-    return builder.node("LayerNormalization", {x, match.scale, match.bias}, 1, {{"axis", std::int64_t{-1}}, {"epsilon", match.epsilon}}, kMezzoDomain)->result();
+    return builder
+        .node("LayerNormalization", {x, match.scale, match.bias}, 1,
+              {{"axis", std::int64_t{-1}}, {"epsilon", match.epsilon}}, kMezzoDomain)
+        ->result();
   }
   return nullptr;
 }
@@ -320,9 +337,11 @@ StatusOr<bool> recognise(Model& model, PassContext& ctx) {
     std::vector<Node*> left = match.nodes;
     while (!left.empty()) {
       const auto dead = std::find_if(left.rbegin(), left.rend(), [](const Node* node) {
-        return std::none_of(node->results().begin(), node->results().end(), [](const Value* r) { return r != nullptr && r->has_uses(); });
+        return std::none_of(node->results().begin(), node->results().end(),
+                            [](const Value* r) { return r != nullptr && r->has_uses(); });
       });
-      if (dead == left.rend()) return internal_error("recognise: a node of a closed pattern is still used");
+      if (dead == left.rend())
+        return internal_error("recognise: a node of a closed pattern is still used");
       graph.erase(*dead);
       left.erase(std::next(dead).base());
     }

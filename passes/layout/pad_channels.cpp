@@ -17,13 +17,15 @@ namespace {
 
 // Where the weight of a contraction has its input and output features.
 struct ContractionAxes {
-  std::int64_t x_axis = 0;                  // of operand 0: the contracted axis
-  std::int64_t y_axis = 0;                  // of the result: output features
-  std::int64_t w_in = 0, w_out = 0;         // axes of operand 1 as the node sees it
-  bool has_bias = false;                    // operand 2 has one element per output feature
+  std::int64_t x_axis = 0;           // of operand 0: the contracted axis
+  std::int64_t y_axis = 0;           // of the result: output features
+  std::int64_t w_in = 0, w_out = 0;  // axes of operand 1 as the node sees it
+  bool has_bias = false;             // operand 2 has one element per output feature
 };
 
-std::int64_t rank(const Value& value) { return static_cast<std::int64_t>(value.tensor_type().shape->size()); }
+std::int64_t rank(const Value& value) {
+  return static_cast<std::int64_t>(value.tensor_type().shape->size());
+}
 
 std::optional<ContractionAxes> contraction_axes(const Node& node) {
   const Value *x = node.operand(0), *w = node.operand(1), *y = node.result();
@@ -46,8 +48,9 @@ std::optional<ContractionAxes> contraction_axes(const Node& node) {
     axes.w_out = 1 - axes.w_in;
     // A bias that is broadcast along the features cannot be padded with zeros.
     const Value* bias = node.operand(2);
-    if (bias != nullptr && (!bias->type.is_tensor() || !bias->tensor_type().has_static_shape() || rank(*bias) != 1 ||
-                            bias->tensor_type().shape->back() != y->tensor_type().shape->back())) {
+    if (bias != nullptr &&
+        (!bias->type.is_tensor() || !bias->tensor_type().has_static_shape() || rank(*bias) != 1 ||
+         bias->tensor_type().shape->back() != y->tensor_type().shape->back())) {
       return std::nullopt;
     }
     return axes;
@@ -76,7 +79,9 @@ class Padder {
   }
 
  private:
-  static bool reads_constant(const Node& node) { return node.operand(0) != nullptr && node.operand(0)->is_fixed(); }
+  static bool reads_constant(const Node& node) {
+    return node.operand(0) != nullptr && node.operand(0)->is_fixed();
+  }
 
   bool reads_padded(const Node& node) const {
     for (const Value* operand : node.operands()) {
@@ -96,14 +101,16 @@ class Padder {
 
   Status slice_all(Node& node) {
     for (std::size_t i = 0; i < node.operand_count(); ++i) {
-      if (node.operand(i) != nullptr && padded_.find(node.operand(i)) != nullptr) MEZZO_RETURN_IF_ERROR(padded_.slice_operand(node, i));
+      if (node.operand(i) != nullptr && padded_.find(node.operand(i)) != nullptr)
+        MEZZO_RETURN_IF_ERROR(padded_.slice_operand(node, i));
     }
     return ok_status();
   }
 
   Status visit_contraction(Node& node) {
     const auto axes = contraction_axes(node);
-    const bool can_pad = axes && padded_.can_pad_constant(node, 1) && (!axes->has_bias || padded_.can_pad_constant(node, 2));
+    const bool can_pad = axes && padded_.can_pad_constant(node, 1) &&
+                         (!axes->has_bias || padded_.can_pad_constant(node, 2));
     const Padding* incoming = padded_.find(node.operand(0));
     if (incoming != nullptr) {
       const bool fits = can_pad && incoming->zero && incoming->axis == axes->x_axis;
@@ -114,18 +121,21 @@ class Padder {
       }
     }
     for (std::size_t i = 1; i < node.operand_count(); ++i) {
-      if (node.operand(i) != nullptr && padded_.find(node.operand(i)) != nullptr) MEZZO_RETURN_IF_ERROR(padded_.slice_operand(node, i));
+      if (node.operand(i) != nullptr && padded_.find(node.operand(i)) != nullptr)
+        MEZZO_RETURN_IF_ERROR(padded_.slice_operand(node, i));
     }
     if (can_pad) pad_result(node, *axes);
     return ok_status();
   }
 
   void pad_result(Node& node, const ContractionAxes& axes) {
-    const Dim& features = (*node.result()->tensor_type().shape)[static_cast<std::size_t>(axes.y_axis)];
+    const Dim& features =
+        (*node.result()->tensor_type().shape)[static_cast<std::size_t>(axes.y_axis)];
     const std::int64_t multiple = ctx_.padding.multiple;
     if (!features.known() || features.value % multiple == 0) return;
     const std::int64_t target = (features.value + multiple - 1) / multiple * multiple;
-    const std::string what = (node.name.empty() ? describe(node) : node.name) + ": " + std::to_string(features.value) + " -> " + std::to_string(target);
+    const std::string what = (node.name.empty() ? describe(node) : node.name) + ": " +
+                             std::to_string(features.value) + " -> " + std::to_string(target);
     if (!ctx_.padding.always && !pays(features.value, target)) {
       ctx_.records.pads.push_back(what + " would not pay on " + ctx_.policy.target);
       return;
@@ -139,12 +149,17 @@ class Padder {
     changed_ = true;
   }
 
-  // Tensor Cores without aligned sizes run at a fraction; a CPU gains nothing. Twice the work is too much.
-  bool pays(std::int64_t from, std::int64_t to) const { return ctx_.policy.target != "cpu" && to <= 2 * from; }
+  // Tensor Cores without aligned sizes run at a fraction; a CPU gains nothing. Twice the work is
+  // too much.
+  bool pays(std::int64_t from, std::int64_t to) const {
+    return ctx_.policy.target != "cpu" && to <= 2 * from;
+  }
 
   // Lets padding through the node; false if its operands must be sliced.
   bool pass_on(Node& node, const OpDef& def) {
-    if (node.result() == nullptr || !node.result()->type.is_tensor() || !node.result()->tensor_type().shape) return false;
+    if (node.result() == nullptr || !node.result()->type.is_tensor() ||
+        !node.result()->tensor_type().shape)
+      return false;
     switch (def.padding) {
       case PadRule::kNormalization: return pass_batch_norm(node);
       case PadRule::kBreaksZero: return pass_unary(node, /*zero=*/false);
@@ -164,7 +179,9 @@ class Padder {
   // Same shape behind as before: the padding stands where it stood.
   bool hand_on(Node& node, const Padding& padding) {
     const auto& shape = *node.result()->tensor_type().shape;
-    if (padding.axis >= static_cast<std::int64_t>(shape.size()) || shape[static_cast<std::size_t>(padding.axis)] != Dim(padding.logical)) return false;
+    if (padding.axis >= static_cast<std::int64_t>(shape.size()) ||
+        shape[static_cast<std::size_t>(padding.axis)] != Dim(padding.logical))
+      return false;
     padded_.mark(*node.result(), padding);
     return true;
   }
@@ -174,31 +191,39 @@ class Padder {
     if (node.is("Flatten") || node.is("Reshape")) return pass_reshape(node);
     if (is_channelwise(node)) return pass_channelwise(node);
     if (is_elementwise_sum(node)) return pass_sum(node);
-    const bool shape_kept = node.operand_count() == 1 && node.operand(0)->type.is_tensor() && node.operand(0)->tensor_type().shape &&
-                            node.operand(0)->tensor_type().shape->size() == node.result()->tensor_type().shape->size();
-    return shape_kept && def_is_elementwise(node) && padded_.find(node.operand(0))->zero && pass_unary(node, true);
+    const bool shape_kept =
+        node.operand_count() == 1 && node.operand(0)->type.is_tensor() &&
+        node.operand(0)->tensor_type().shape &&
+        node.operand(0)->tensor_type().shape->size() == node.result()->tensor_type().shape->size();
+    return shape_kept && def_is_elementwise(node) && padded_.find(node.operand(0))->zero &&
+           pass_unary(node, true);
   }
 
   // Unary ops whose result has the operand's shape; reductions and their like do not count.
   static bool def_is_elementwise(const Node& node) {
-    static constexpr std::string_view kNames[] = {"Relu",  "Tanh", "Gelu", "Swish",     "Neg",      "Abs",  "Sqrt", "Erf",  "Sin",
-                                                  "LeakyRelu", "Elu",  "Selu", "HardSwish", "Identity", "Sign", "Cast", "Mish"};
+    static constexpr std::string_view kNames[] = {
+        "Relu",      "Tanh", "Gelu", "Swish",     "Neg",      "Abs",  "Sqrt", "Erf", "Sin",
+        "LeakyRelu", "Elu",  "Selu", "HardSwish", "Identity", "Sign", "Cast", "Mish"};
     return std::find(std::begin(kNames), std::end(kNames), node.op_type()) != std::end(kNames);
   }
 
   // Pooling works on every channel by itself.
   static bool is_channelwise(const Node& node) {
-    return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalAveragePool") || node.is("GlobalMaxPool");
+    return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalAveragePool") ||
+           node.is("GlobalMaxPool");
   }
   bool pass_channelwise(Node& node) {
     const Padding padding = *padded_.find(node.operand(0));
     for (std::size_t r = 1; r < node.results().size(); ++r) {
-      if (node.result(r) != nullptr && node.result(r)->has_uses()) return false;  // indices count the channels
+      if (node.result(r) != nullptr && node.result(r)->has_uses())
+        return false;  // indices count the channels
     }
     return padding.zero && padding.axis == 1 && hand_on(node, padding);
   }
 
-  static bool is_elementwise_sum(const Node& node) { return (node.is("Add") || node.is("Sub")) && node.operand_count() == 2; }
+  static bool is_elementwise_sum(const Node& node) {
+    return (node.is("Add") || node.is("Sub")) && node.operand_count() == 2;
+  }
 
   // Zero plus zero: both padded alike, or the other a constant with one element per channel.
   bool pass_sum(Node& node) {
@@ -206,7 +231,8 @@ class Padder {
     const Padding padding = a != nullptr ? *a : *b;
     if (!padding.zero || !hand_on_allowed(node, padding)) return false;
     if (a != nullptr && b != nullptr) {
-      return a->same_place(*b) && a->zero && b->zero && rank(*node.operand(0)) == rank(*node.operand(1)) && hand_on(node, padding);
+      return a->same_place(*b) && a->zero && b->zero &&
+             rank(*node.operand(0)) == rank(*node.operand(1)) && hand_on(node, padding);
     }
     const std::size_t other = a != nullptr ? 1 : 0;
     if (!grow_channel_constant(node, other, padding)) return false;
@@ -215,15 +241,19 @@ class Padder {
 
   bool hand_on_allowed(const Node& node, const Padding& padding) const {
     const auto& shape = *node.result()->tensor_type().shape;
-    return padding.axis < static_cast<std::int64_t>(shape.size()) && shape[static_cast<std::size_t>(padding.axis)] == Dim(padding.logical);
+    return padding.axis < static_cast<std::int64_t>(shape.size()) &&
+           shape[static_cast<std::size_t>(padding.axis)] == Dim(padding.logical);
   }
 
   // A constant operand whose dimension along the padded axis is the channels grows with zeros.
   bool grow_channel_constant(Node& node, std::size_t operand, const Padding& padding) {
     const Value& constant = *node.operand(operand);
-    if (!padded_.can_pad_constant(node, operand) || !constant.type.is_tensor() || !constant.is_fixed()) return false;
+    if (!padded_.can_pad_constant(node, operand) || !constant.type.is_tensor() ||
+        !constant.is_fixed())
+      return false;
     const std::int64_t axis = padding.axis - (rank(*node.result()) - rank(constant));
-    if (axis < 0 || constant.constant()->dims()[static_cast<std::size_t>(axis)] != padding.logical) return false;
+    if (axis < 0 || constant.constant()->dims()[static_cast<std::size_t>(axis)] != padding.logical)
+      return false;
     padded_.pad_constant(node, operand, axis, padding.padded);
     return true;
   }
@@ -240,7 +270,8 @@ class Padder {
     const Padding padding = a != nullptr ? *a : *b;
     const std::size_t other = a != nullptr ? 1 : 0;
     if (!hand_on_allowed(node, padding)) return false;
-    if (is_broadcast_along(*node.operand(other), *node.result(), padding.axis)) return hand_on(node, padding);
+    if (is_broadcast_along(*node.operand(other), *node.result(), padding.axis))
+      return hand_on(node, padding);
     return grow_channel_constant(node, other, padding) && hand_on(node, padding);
   }
 
@@ -252,7 +283,9 @@ class Padder {
 
   // Scale, bias and statistics grow with zeros: (0 - 0) / sqrt(0 + eps) x 0 + 0 = 0.
   bool pass_batch_norm(Node& node) {
-    if (!node.is("BatchNormalizationTrain", kMezzoDomain) && !(node.is("BatchNormalization") && node.int_attribute("training_mode", 0) == 0)) return false;
+    if (!node.is("BatchNormalizationTrain", kMezzoDomain) &&
+        !(node.is("BatchNormalization") && node.int_attribute("training_mode", 0) == 0))
+      return false;
     const Padding padding = *padded_.find(node.operand(0));
     if (!padding.zero || padding.axis != 1 || !hand_on_allowed(node, padding)) return false;
     for (std::size_t i = 1; i < 5; ++i) {
@@ -260,7 +293,8 @@ class Padder {
     }
     for (std::size_t i = 1; i < 5; ++i) padded_.pad_constant(node, i, 0, padding.padded);
     for (std::size_t r = 1; r < node.results().size(); ++r) {
-      if (node.result(r) != nullptr) padded_.mark(*node.result(r), {0, padding.logical, padding.padded, true});
+      if (node.result(r) != nullptr)
+        padded_.mark(*node.result(r), {0, padding.logical, padding.padded, true});
     }
     return hand_on(node, padding);
   }
@@ -281,17 +315,22 @@ class Padder {
   bool pass_reshape(Node& node) {
     const Padding padding = *padded_.find(node.operand(0));
     const TensorType &from = node.operand(0)->tensor_type(), &to = node.result()->tensor_type();
-    if (!from.has_static_shape() || !to.has_static_shape() || node.operand_count() > 2) return false;
+    if (!from.has_static_shape() || !to.has_static_shape() || node.operand_count() > 2)
+      return false;
     std::vector<std::int64_t> before = from.dims(), after = to.dims();
     const auto axis = static_cast<std::size_t>(padding.axis);
-    if (after.size() != axis + 1 || !std::equal(before.begin(), before.begin() + padding.axis, after.begin())) return false;
+    if (after.size() != axis + 1 ||
+        !std::equal(before.begin(), before.begin() + padding.axis, after.begin()))
+      return false;
     std::int64_t inner = 1;
     for (std::size_t d = axis + 1; d < before.size(); ++d) inner *= before[d];
     if (after[axis] != padding.logical * inner) return false;
-    const Padding grown{padding.axis, padding.logical * inner, padding.padded * inner, padding.zero};
+    const Padding grown{padding.axis, padding.logical * inner, padding.padded * inner,
+                        padding.zero};
     if (node.is("Reshape")) {
       after[axis] = grown.padded;
-      Builder builder(graph_, [](Node&) { return ok_status(); }, &node);
+      Builder builder(
+          graph_, [](Node&) { return ok_status(); }, &node);
       node.set_operand(1, builder.ints(after));
     }
     return hand_on(node, grown);

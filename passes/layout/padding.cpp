@@ -18,7 +18,8 @@ StatusOr<Value*> PaddedValues::logical_part(Value* value, Node* before) {
   Node* place = value->producer() == nullptr ? before : graph_.next(value->producer());
   Builder builder(graph_, type_inference(model_), place);
   builder.set_scope(value->name() + "_logical");
-  Value* slice = builder.op("Slice", {value, builder.ints({0}), builder.ints({padding.logical}), builder.ints({padding.axis})});
+  Value* slice = builder.op("Slice", {value, builder.ints({0}), builder.ints({padding.logical}),
+                                      builder.ints({padding.axis})});
   MEZZO_RETURN_IF_ERROR(builder.status());
   slices_[value] = slice;
   ctx_.stats.add("slices-inserted", 1);
@@ -35,8 +36,10 @@ Status PaddedValues::slice_outputs() {
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     Value* output = graph_.outputs()[i];
     if (find(output) == nullptr) continue;
-    const bool is_state = ctx_.training && std::any_of(ctx_.training->states.begin(), ctx_.training->states.end(),
-                                                       [&](const auto& state) { return state.second == output->name(); });
+    const bool is_state =
+        ctx_.training &&
+        std::any_of(ctx_.training->states.begin(), ctx_.training->states.end(),
+                    [&](const auto& state) { return state.second == output->name(); });
     if (is_state) continue;
     MEZZO_ASSIGN_OR_RETURN(Value* const slice, logical_part(output, nullptr));
     // The name goes with the output.
@@ -50,29 +53,36 @@ Status PaddedValues::slice_outputs() {
   return ok_status();
 }
 
-std::optional<PaddedValues::Weight> PaddedValues::weight_of(const Node& user, std::size_t operand) const {
+std::optional<PaddedValues::Weight> PaddedValues::weight_of(const Node& user,
+                                                            std::size_t operand) const {
   Value* value = user.operand(operand);
-  if (value == nullptr || value->uses().size() != 1 || value->is_graph_output()) return std::nullopt;
+  if (value == nullptr || value->uses().size() != 1 || value->is_graph_output())
+    return std::nullopt;
   if (value->is_fixed() && value->constant()) return Weight{value, nullptr};
   Node* transpose = value->producer();
   if (transpose == nullptr || !transpose->is("Transpose")) return std::nullopt;
   Value* source = transpose->operand(0);
-  const bool alone = source != nullptr && source->is_fixed() && source->constant() && source->uses().size() == 1 && !source->is_graph_output();
+  const bool alone = source != nullptr && source->is_fixed() && source->constant() &&
+                     source->uses().size() == 1 && !source->is_graph_output();
   if (!alone || source->constant()->dims().size() != 2) return std::nullopt;
   const std::vector<std::int64_t> perm = transpose->ints_attribute("perm", {1, 0});
-  return perm == std::vector<std::int64_t>{1, 0} ? std::optional(Weight{source, transpose}) : std::nullopt;
+  return perm == std::vector<std::int64_t>{1, 0} ? std::optional(Weight{source, transpose})
+                                                 : std::nullopt;
 }
 
 bool PaddedValues::can_pad_constant(const Node& user, std::size_t operand) const {
   const auto weight = weight_of(user, operand);
-  return weight && is_floating(weight->initializer->dtype()) && weight->initializer->graph() == &graph_;
+  return weight && is_floating(weight->initializer->dtype()) &&
+         weight->initializer->graph() == &graph_;
 }
 
-void PaddedValues::pad_constant(Node& user, std::size_t operand, std::int64_t axis, std::int64_t padded) {
+void PaddedValues::pad_constant(Node& user, std::size_t operand, std::int64_t axis,
+                                std::int64_t padded) {
   const Weight weight = *weight_of(user, operand);
   Value& initializer = *weight.initializer;
   std::vector<std::int64_t> dims = initializer.constant()->dims();
-  if (ctx_.training) ctx_.training->logical_dims.emplace(initializer.name(), dims);  // keeps the first: the model's
+  if (ctx_.training)
+    ctx_.training->logical_dims.emplace(initializer.name(), dims);  // keeps the first: the model's
   dims[static_cast<std::size_t>(weight.transpose != nullptr ? 1 - axis : axis)] = padded;
   graph_.replace_constant(&initializer, Tensor::pad_of(initializer.constant(), dims));
   if (weight.transpose != nullptr) {

@@ -40,8 +40,8 @@ class PaddedValues {
   // Graph outputs that are padded, but for running statistics, become their logical parts.
   Status slice_outputs();
 
-  // An initializer read only by `user` (perhaps through one Transpose that only `user` reads) grows to
-  // `padded` along `axis` as `user` sees it, with zeros. False where it cannot: others read it.
+  // An initializer read only by `user` (perhaps through one Transpose that only `user` reads) grows
+  // to `padded` along `axis` as `user` sees it, with zeros. False where it cannot: others read it.
   bool can_pad_constant(const Node& user, std::size_t operand) const;
   void pad_constant(Node& user, std::size_t operand, std::int64_t axis, std::int64_t padded);
 

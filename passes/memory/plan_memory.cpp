@@ -31,11 +31,11 @@ struct ArenaKind {
   bool shared;  // buffers with disjoint lives may overlap
 };
 constexpr std::array<ArenaKind, 6> kArenas = {{{"activations", true},
-                                              {"inputs", false},
-                                              {"parameters", false},
-                                              {"states", false},
-                                              {"constants", false},
-                                              {"gradients", false}}};
+                                               {"inputs", false},
+                                               {"parameters", false},
+                                               {"states", false},
+                                               {"constants", false},
+                                               {"gradients", false}}};
 
 constexpr int kConstantArena = 4;  // of it, what is in the weights file is mapped, not placed
 
@@ -59,11 +59,14 @@ struct Buffer {
   std::uint64_t offset = 0;
 };
 
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(PlanDraft& draft, const MemoryOptions& options) : draft_(draft), plan_(draft.plan), options_(options) {}
+  MemoryPlanner(PlanDraft& draft, const MemoryOptions& options)
+      : draft_(draft), plan_(draft.plan), options_(options) {}
 
   Status run() {
     join_aliases();
@@ -93,7 +96,8 @@ class MemoryPlanner {
   // Equal dims, layout and element size: where an element is read, its result is written.
   bool same_shape(int a, int b) const {
     const proto::Tensor &x = plan_.tensors(a), &y = plan_.tensors(b);
-    return x.layout() == y.layout() && std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end()) &&
+    return x.layout() == y.layout() &&
+           std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end()) &&
            dtype_bits(static_cast<DType>(x.dtype())) == dtype_bits(static_cast<DType>(y.dtype()));
   }
 
@@ -205,7 +209,8 @@ class MemoryPlanner {
     std::vector<int> order;
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       const int index = static_cast<int>(i);
-      if (root(index) == index && kArenas[buffers_[i].arena].shared && buffers_[i].last >= 0) order.push_back(index);
+      if (root(index) == index && kArenas[buffers_[i].arena].shared && buffers_[i].last >= 0)
+        order.push_back(index);
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return buffers_[a].bytes > buffers_[b].bytes; });
@@ -214,8 +219,9 @@ class MemoryPlanner {
     for (const int index : order) {
       Buffer& b = buffers_[index];
       b.offset = lowest_free_offset(b, placed, end);
-      const auto at = std::upper_bound(placed.begin(), placed.end(), &b,
-                                       [](const Buffer* x, const Buffer* y) { return x->offset < y->offset; });
+      const auto at =
+          std::upper_bound(placed.begin(), placed.end(), &b,
+                           [](const Buffer* x, const Buffer* y) { return x->offset < y->offset; });
       placed.insert(at, &b);
       end = std::max(end, b.offset + aligned(b.bytes));
     }
@@ -223,7 +229,8 @@ class MemoryPlanner {
     plan_.mutable_arenas(0)->set_live_bytes(largest_live_sum(order));
   }
 
-  std::uint64_t lowest_free_offset(const Buffer& b, const std::vector<const Buffer*>& placed, std::uint64_t end) const {
+  std::uint64_t lowest_free_offset(const Buffer& b, const std::vector<const Buffer*>& placed,
+                                   std::uint64_t end) const {
     if (!options_.reuse) return end;
     std::uint64_t offset = 0;
     for (const Buffer* other : placed) {
@@ -264,6 +271,8 @@ class MemoryPlanner {
 
 }  // namespace
 
-Status plan_memory(PlanDraft& draft, const MemoryOptions& options) { return MemoryPlanner(draft, options).run(); }
+Status plan_memory(PlanDraft& draft, const MemoryOptions& options) {
+  return MemoryPlanner(draft, options).run();
+}
 
 }  // namespace mezzo::passes

@@ -7,7 +7,7 @@
 namespace mezzo::passes {
 
 struct MemoryOptions {
-  bool reuse = true;     // false: every activation has bytes of its own, for looking at a run
+  bool reuse = true;  // false: every activation has bytes of its own, for looking at a run
   bool in_place = true;
 };
 

@@ -16,8 +16,8 @@ bool is_contraction(const Node& node) {
 bool reads_any_type(const Node& node) {
   const OpDef* def = find_op(node);
   if (def == nullptr || def->no_kernel.data() != nullptr || node.is("Cast")) return false;
-  return def->precision != PrecisionCategory::kClear && def->precision != PrecisionCategory::kAllow &&
-         def->pin != PinKind::kEmbedding;
+  return def->precision != PrecisionCategory::kClear &&
+         def->precision != PrecisionCategory::kAllow && def->pin != PinKind::kEmbedding;
 }
 
 bool is_cast(const Node& node, bool to_fp32) {
@@ -47,7 +47,9 @@ class Absorber {
   bool into_producer(Node& cast, const Predicate& may) {
     Value* inner = cast.operand(0);
     Node* producer = inner->producer();
-    if (producer == nullptr || !may(*producer) || inner->uses().size() != 1 || inner->is_graph_output()) return false;
+    if (producer == nullptr || !may(*producer) || inner->uses().size() != 1 ||
+        inner->is_graph_output())
+      return false;
     Value* result = cast.result();
     inner->type.tensor.dtype = result->dtype();
     graph_.replace_uses(result, inner);
@@ -62,7 +64,8 @@ class Absorber {
     if (low->is_initializer()) return;
     const std::vector<Use> uses = cast.result()->uses();
     for (const Use& use : uses) {
-      if (use.node->graph() == &graph_ && reads_any_type(*use.node)) use.node->set_operand(use.operand, low);
+      if (use.node->graph() == &graph_ && reads_any_type(*use.node))
+        use.node->set_operand(use.operand, low);
     }
     if (cast.result()->has_uses()) {
       changed_ = changed_ || cast.result()->uses().size() != uses.size();

@@ -1,7 +1,8 @@
 // 1. Classify every node (classify.h): fixed FP32, fixed low, or free.
 // 2. Make the labelling problem: a vertex per node that touches FP32 tensors, a tensor per FP32
 //    value, priced by the cost model. Constants are cast ahead of time and cost nothing.
-// 3. Solve it by minimum cut and by propagation; take the one the policy asks for, record both costs.
+// 3. Solve it by minimum cut and by propagation; take the one the policy asks for, record both
+// costs.
 // 4. Write one record per node.
 
 #include "passes/precision/assign_precision.h"
@@ -91,22 +92,26 @@ class Assigner {
   bool is_trained(const Value& value) const {
     return ctx_.training && ctx_.training->gradients.count(value.name()) > 0;
   }
-  bool is_cast_ahead_of_time(const Value& value) const { return constant_data(value) && !is_trained(value); }
+  bool is_cast_ahead_of_time(const Value& value) const {
+    return constant_data(value) && !is_trained(value);
+  }
 
   void add_tensor(const Value& value) {
     CutProblem::Tensor tensor;
     if (const Node* producer = value.producer()) {
-      tensor.producer = vertex_at(producer, classes_.at(producer).slots.results, value.result_index());
+      tensor.producer =
+          vertex_at(producer, classes_.at(producer).slots.results, value.result_index());
     } else if (value.is_graph_input() && !value.is_initializer() && caller_ >= 0) {
       tensor.producer = caller_;
     }
     for (const Use& use : value.uses()) {
       const auto found = classes_.find(use.node);
-      tensor.consumers.push_back(found == classes_.end()
-                                     ? CutProblem::kAlwaysFp32  // a subgraph's node
-                                     : vertex_at(use.node, found->second.slots.operands, use.operand));
+      tensor.consumers.push_back(
+          found == classes_.end() ? CutProblem::kAlwaysFp32  // a subgraph's node
+                                  : vertex_at(use.node, found->second.slots.operands, use.operand));
     }
-    if (value.is_graph_output()) tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
+    if (value.is_graph_output())
+      tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
     tensor.cast_cost = cost_.cast_us(value);
     problem_.tensors.push_back(std::move(tensor));
   }
@@ -146,9 +151,11 @@ class Assigner {
     decision.domain = node.domain();
     decision.rule = c.rule;
     decision.cause = c.rule == Rule::kCut ? c.cause + neighbours(node, low) : c.cause;
-    decision.dtype = low ? ctx_.policy.low : (c.freedom == Freedom::kNotFloat ? DType::kNone : DType::kFloat32);
+    decision.dtype =
+        low ? ctx_.policy.low : (c.freedom == Freedom::kNotFloat ? DType::kNone : DType::kFloat32);
     decision.flops = flops(node);
-    decision.bytes = cost_.node_bytes(node, decision.dtype == DType::kNone ? DType::kFloat32 : decision.dtype);
+    decision.bytes =
+        cost_.node_bytes(node, decision.dtype == DType::kNone ? DType::kFloat32 : decision.dtype);
     ctx_.records.nodes.push_back(std::move(decision));
   }
 
@@ -157,11 +164,14 @@ class Assigner {
     std::vector<std::string> names;
     const auto consider = [&](const Node* other) {
       const auto vertex = other == nullptr ? vertex_of_.end() : vertex_of_.find(other);
-      if (vertex == vertex_of_.end() || low_[static_cast<std::size_t>(vertex->second)] != low || names.size() >= 2) return;
+      if (vertex == vertex_of_.end() || low_[static_cast<std::size_t>(vertex->second)] != low ||
+          names.size() >= 2)
+        return;
       const std::string name = "'" + (other->name.empty() ? other->op_type() : other->name) + "'";
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     };
-    for (const Value* operand : node.operands()) consider(operand == nullptr ? nullptr : operand->producer());
+    for (const Value* operand : node.operands())
+      consider(operand == nullptr ? nullptr : operand->producer());
     for (const Value* result : node.results()) {
       if (result == nullptr) continue;
       for (const Use& use : result->uses()) consider(use.node);
@@ -186,7 +196,8 @@ class Assigner {
 
 StatusOr<bool> assign_precision(Model& model, PassContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const TargetFacts* const target, find_target(ctx.policy.target));
-  MEZZO_ASSIGN_OR_RETURN(Classifier classifier, Classifier::create(model, ctx, pattern_groups(*model.graph)));
+  MEZZO_ASSIGN_OR_RETURN(Classifier classifier,
+                         Classifier::create(model, ctx, pattern_groups(*model.graph)));
   ctx.records.nodes.clear();
   ctx.records.target = ctx.policy.target;
   ctx.records.policy = ctx.policy.describe();

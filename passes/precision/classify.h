@@ -33,11 +33,13 @@ class Classifier {
   RangeCheck& ranges() { return ranges_; }
 
  private:
-  Classifier(const Model& model, const PassContext& ctx, std::unordered_map<const Node*, std::string> groups)
+  Classifier(const Model& model, const PassContext& ctx,
+             std::unordered_map<const Node*, std::string> groups)
       : model_(model), ctx_(ctx), groups_(std::move(groups)), ranges_(ctx.policy.low) {}
   bool fixed_by_user(const Node& node, Classification& out) const;
   bool fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const;
   bool fixed_by_range(const Node& node, Classification& out);
+  bool is_residual_sum(const Node& node) const;
 
   const Model& model_;
   const PassContext& ctx_;

@@ -13,12 +13,14 @@ constexpr double kSymbolicDim = 16;  // a guess for "batch" and its like; only r
 constexpr double kReached = 0.5;     // share of the peak that kernels reach
 
 constexpr std::array<TargetFacts, 4> kTargets = {{
-    // One core of a server with 512-bit vectors and BF16 dot products; no launch but a call.
-    {"cpu", 0.23, 0.46, 0.05, 20, 0.5},
+    // One core of a server with 512-bit vectors and BF16 dot products; no launch but a call. FP16
+    // is
+    // converted on every load and store, which costs more than the smaller tensor saves in cache.
+    {"cpu", 0.23, 0.46, 0.05, 20, 0.5, 1.05},
     // NVIDIA data sheets: V100 SXM2, A100 SXM 40 GB, H100 SXM.
-    {"v100", 15.7, 125, 15.7, 900, 3},
-    {"a100", 19.5, 312, 19.5, 1555, 3},
-    {"h100", 67, 989, 67, 3350, 3},
+    {"v100", 15.7, 125, 15.7, 900, 3, 0},
+    {"a100", 19.5, 312, 19.5, 1555, 3, 0},
+    {"h100", 67, 989, 67, 3350, 3, 0},
 }};
 
 bool is_contraction(const Node& node) {
@@ -40,8 +42,8 @@ StatusOr<const TargetFacts*> find_target(std::string_view name) {
     if (target.name == name) return &target;
   }
   const std::vector<std::string> names = target_names();
-  return invalid_argument("--target '" + std::string(name) + "': no such target." + did_you_mean(name, names) +
-                          " There are " + join(names, ", "));
+  return invalid_argument("--target '" + std::string(name) + "': no such target." +
+                          did_you_mean(name, names) + " There are " + join(names, ", "));
 }
 
 std::vector<std::string> target_names() {
@@ -53,15 +55,21 @@ std::vector<std::string> target_names() {
 std::int64_t estimated_elems(const Value& value) {
   if (!value.type.is_tensor() || !value.tensor_type().shape) return 1;
   double elems = 1;
-  for (const Dim& dim : *value.tensor_type().shape) elems *= dim.known() ? static_cast<double>(dim.value) : kSymbolicDim;
+  for (const Dim& dim : *value.tensor_type().shape)
+    elems *= dim.known() ? static_cast<double>(dim.value) : kSymbolicDim;
   return static_cast<std::int64_t>(std::min(elems, 1e15));
 }
 
 double CostModel::node_us(const Node& node, DType dtype) const {
-  const double peak = is_contraction(node) ? (is_low(dtype) ? target_.low_tflops : target_.fp32_tflops)
-                                           : target_.vector_tflops;
+  if (dtype == DType::kFloat16 && target_.fp16_vector_ratio > 0 && !is_contraction(node)) {
+    return node_us(node, DType::kFloat32) * target_.fp16_vector_ratio;
+  }
+  const double peak = is_contraction(node)
+                          ? (is_low(dtype) ? target_.low_tflops : target_.fp32_tflops)
+                          : target_.vector_tflops;
   const double compute_us = flops(node) / (peak * kReached * 1e6);
-  const double memory_us = static_cast<double>(node_bytes(node, dtype)) / (target_.bandwidth_gbs * 1e3);
+  const double memory_us =
+      static_cast<double>(node_bytes(node, dtype)) / (target_.bandwidth_gbs * 1e3);
   return std::max(compute_us, memory_us) + target_.launch_us;
 }
 

@@ -18,11 +18,13 @@ namespace mezzo::passes {
 
 struct TargetFacts {
   std::string_view name;
-  double fp32_tflops;       // contractions in FP32 (TF32 not used)
-  double low_tflops;        // contractions in FP16 or BF16
-  double vector_tflops;     // all else
-  double bandwidth_gbs;     // memory, GB/s
-  double launch_us;         // fixed cost of a kernel
+  double fp32_tflops;    // contractions in FP32 (TF32 not used)
+  double low_tflops;     // contractions in FP16 or BF16
+  double vector_tflops;  // all else
+  double bandwidth_gbs;  // memory, GB/s
+  double launch_us;      // fixed cost of a kernel
+  // What an elementwise op in FP16 takes, as a multiple of the same in FP32; 0: its bytes decide.
+  double fp16_vector_ratio;
 };
 
 // InvalidArgument lists the targets.

@@ -11,7 +11,8 @@ namespace mezzo::passes {
 namespace {
 
 bool is_plain_cast(const Node& node) {
-  return node.is("Cast") && node.operand(0) != nullptr && node.result() != nullptr && node.operand(0)->type.is_tensor();
+  return node.is("Cast") && node.operand(0) != nullptr && node.result() != nullptr &&
+         node.operand(0)->type.is_tensor();
 }
 
 // The value to cast from instead of the node's operand: beyond casts that lose nothing.
@@ -19,7 +20,8 @@ Value* origin(const Node& cast) {
   Value* from = cast.operand(0);
   while (from->producer() != nullptr && is_plain_cast(*from->producer())) {
     const Node& inner = *from->producer();
-    if (inner.graph() != cast.graph() || !keeps_values(inner.operand(0)->dtype(), from->dtype())) break;
+    if (inner.graph() != cast.graph() || !keeps_values(inner.operand(0)->dtype(), from->dtype()))
+      break;
     from = inner.operand(0);
   }
   return from;
@@ -52,13 +54,16 @@ class CastFolder {
       return;
     }
     const auto [entry, is_new] = first_cast_.try_emplace({from, result->dtype()}, &cast);
-    if (!is_new && can_stand_for(*entry->second->result(), *result)) remove(cast, entry->second->result());
+    if (!is_new && can_stand_for(*entry->second->result(), *result))
+      remove(cast, entry->second->result());
   }
 
-  // Uses of `result` may become uses of `value` without a node in between: not if both have public names.
+  // Uses of `result` may become uses of `value` without a node in between: not if both have public
+  // names.
   static bool can_stand_for(const Value& value, const Value& result) {
     return !result.is_graph_output() ||
-           (!value.is_graph_output() && !value.is_graph_input() && !value.is_initializer() && value.graph() == result.graph());
+           (!value.is_graph_output() && !value.is_graph_input() && !value.is_initializer() &&
+            value.graph() == result.graph());
   }
 
   void remove(Node& cast, Value* replacement) {
@@ -89,7 +94,8 @@ class CastFolder {
 
 StatusOr<bool> fold_casts(Model& model, PassContext& ctx) {
   bool changed = false;
-  for_each_graph(*model.graph, [&](Graph& graph) { changed = CastFolder(graph, ctx).run() || changed; });
+  for_each_graph(*model.graph,
+                 [&](Graph& graph) { changed = CastFolder(graph, ctx).run() || changed; });
   return changed;
 }
 

@@ -13,9 +13,12 @@ namespace {
 Node* movable(const Node& cast, DType to, const PassContext& ctx, std::int64_t opset) {
   Value* moved = cast.operand(0);
   Node* node = moved->producer();
-  if (node == nullptr || node->graph() != cast.graph() || moved->uses().size() != 1 || moved->is_graph_output()) return nullptr;
+  if (node == nullptr || node->graph() != cast.graph() || moved->uses().size() != 1 ||
+      moved->is_graph_output())
+    return nullptr;
   const OpDef* def = find_op(*node);
-  if (def == nullptr || def->precision != PrecisionCategory::kClear || node->results().size() != 1) return nullptr;
+  if (def == nullptr || def->precision != PrecisionCategory::kClear || node->results().size() != 1)
+    return nullptr;
   if (!node->subgraphs().empty() || node->is("Cast") || node->operand(0) == nullptr) return nullptr;
   for (std::size_t i = 1; i < node->operand_count(); ++i) {
     if (node->operand(i) != nullptr && is_floating(node->operand(i)->dtype())) return nullptr;
@@ -31,7 +34,8 @@ StatusOr<bool> hoist_casts(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
   bool changed = false;
   for (Node* cast : graph.node_list()) {
-    if (!cast->is("Cast") || cast->operand(0) == nullptr || !is_floating(cast->operand(0)->dtype())) continue;
+    if (!cast->is("Cast") || cast->operand(0) == nullptr || !is_floating(cast->operand(0)->dtype()))
+      continue;
     const DType to = cast->result()->dtype();
     if (!is_floating(to)) continue;
     while (Node* node = movable(*cast, to, ctx, model.opset())) {

@@ -5,9 +5,9 @@
 
 namespace mezzo::passes {
 
-// Clear(x) -> Cast becomes Cast(x) -> Clear where x has fewer elements than the result (Expand, Tile,
-// Concat of one, Pad), the moved value has no other users and the op takes the type at this opset.
-// The minimum cut has placed casts well already; painting has not.
+// Clear(x) -> Cast becomes Cast(x) -> Clear where x has fewer elements than the result (Expand,
+// Tile, Concat of one, Pad), the moved value has no other users and the op takes the type at this
+// opset. The minimum cut has placed casts well already; painting has not.
 StatusOr<bool> hoist_casts(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes

@@ -62,8 +62,10 @@ class CastInserter {
   }
 
   void settle(Value& value) {
-    if (constant_data(value) && !is_trained(value) && !value.is_graph_output()) return settle_constant(value);
-    bool made_low = value.producer() != nullptr && assignment_.gives_low(*value.producer(), value.result_index());
+    if (constant_data(value) && !is_trained(value) && !value.is_graph_output())
+      return settle_constant(value);
+    bool made_low = value.producer() != nullptr &&
+                    assignment_.gives_low(*value.producer(), value.result_index());
     if (value.is_graph_input() && !value.is_initializer()) made_low = io_low();
     if (made_low) {
       value.type.tensor.dtype = low_;
@@ -101,7 +103,8 @@ class CastInserter {
     } else {
       low_value = graph_.add_initializer(value.name() + low_suffix(low_), low_data);
     }
-    record(value, low_uses, DType::kFloat32, low_, true, saturate ? "mask constant, saturated to the range" : "weight stored low");
+    record(value, low_uses, DType::kFloat32, low_, true,
+           saturate ? "mask constant, saturated to the range" : "weight stored low");
     if (low_value != nullptr) {
       for (const Use& use : low_uses) use.node->set_operand(use.operand, low_value);
     }
@@ -124,8 +127,8 @@ class CastInserter {
       give_output_to(value, result);
       // Readers of the old value stay with it: only its name has changed.
     }
-    record(for_output ? *result : value, uses, to == DType::kFloat32 ? low_ : DType::kFloat32, to, false,
-           cause(value, uses, for_output, to));
+    record(for_output ? *result : value, uses, to == DType::kFloat32 ? low_ : DType::kFloat32, to,
+           false, cause(value, uses, for_output, to));
     ctx_.stats.add("casts-inserted", 1);
     changed_ = true;
   }
@@ -133,7 +136,8 @@ class CastInserter {
   // The public name goes with the output; the inner value takes a name that tells its type.
   void give_output_to(Value& value, Value* cast) {
     const std::string public_name = value.name();
-    const std::string inner_name = graph_.unique_name(public_name + (value.dtype() == DType::kFloat32 ? "_fp32" : low_suffix(low_)));
+    const std::string inner_name = graph_.unique_name(
+        public_name + (value.dtype() == DType::kFloat32 ? "_fp32" : low_suffix(low_)));
     const std::string cast_name = cast->name();
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       if (graph_.outputs()[i] == &value) graph_.set_output(i, cast);
@@ -152,17 +156,23 @@ class CastInserter {
     return graph_.next(value.producer());
   }
 
-  static std::string cause(const Value& value, const std::vector<Use>& uses, bool for_output, DType to) {
+  static std::string cause(const Value& value, const std::vector<Use>& uses, bool for_output,
+                           DType to) {
     if (for_output && uses.empty()) return "graph output keeps its type";
     if (value.is_initializer()) return "master weights stay FP32";
-    const std::string who = uses.empty() ? "the graph" : "'" + user_name(*uses.front().node) + "' (" + uses.front().node->op_type() + ")";
+    const std::string who = uses.empty() ? "the graph"
+                                         : "'" + user_name(*uses.front().node) + "' (" +
+                                               uses.front().node->op_type() + ")";
     return who + " takes " + std::string(dtype_name(to));
   }
 
-  void record(const Value& value, const std::vector<Use>& uses, DType from, DType to, bool ahead, std::string why) {
+  void record(const Value& value, const std::vector<Use>& uses, DType from, DType to, bool ahead,
+              std::string why) {
     CastDecision cast;
     cast.value = value.name();
-    cast.producer = value.producer() != nullptr ? user_name(*value.producer()) : (value.is_initializer() ? "initializer" : "input");
+    cast.producer = value.producer() != nullptr
+                        ? user_name(*value.producer())
+                        : (value.is_initializer() ? "initializer" : "input");
     for (const Use& use : uses) cast.consumers.push_back(user_name(*use.node));
     cast.from = from;
     cast.to = to;

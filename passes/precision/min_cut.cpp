@@ -16,12 +16,14 @@ constexpr Capacity kInfinite = std::int64_t{1} << 58;
 using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
 using FlowGraph = boost::adjacency_list<
     boost::vecS, boost::vecS, boost::directedS,
-    boost::property<boost::vertex_color_t, boost::default_color_type,
-                    boost::property<boost::vertex_distance_t, long,
-                                    boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>,
-    boost::property<boost::edge_capacity_t, Capacity,
-                    boost::property<boost::edge_residual_capacity_t, Capacity,
-                                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+    boost::property<
+        boost::vertex_color_t, boost::default_color_type,
+        boost::property<boost::vertex_distance_t, long,
+                        boost::property<boost::vertex_predecessor_t, Traits::edge_descriptor>>>,
+    boost::property<
+        boost::edge_capacity_t, Capacity,
+        boost::property<boost::edge_residual_capacity_t, Capacity,
+                        boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
 
 Capacity to_capacity(double cost) { return static_cast<Capacity>(std::llround(cost * 1e6)); }
 
@@ -41,13 +43,15 @@ class FlowProblem {
     const auto color = boost::get(boost::vertex_color, graph_);
     const auto source_color = color[source_];
     std::vector<bool> low;
-    for (std::size_t i = 0; i < problem_.vertices.size(); ++i) low.push_back(color[vertex(static_cast<int>(i))] != source_color);
+    for (std::size_t i = 0; i < problem_.vertices.size(); ++i)
+      low.push_back(color[vertex(static_cast<int>(i))] != source_color);
     return low;
   }
 
  private:
   Traits::vertex_descriptor vertex(int index) const {
-    return index == CutProblem::kAlwaysFp32 ? source_ : static_cast<Traits::vertex_descriptor>(index + 2);
+    return index == CutProblem::kAlwaysFp32 ? source_
+                                            : static_cast<Traits::vertex_descriptor>(index + 2);
   }
 
   // `cost` is paid when `from` is FP32 and `to` is low.
@@ -63,7 +67,8 @@ class FlowProblem {
 
   void add_label(const CutProblem::Vertex& label) {
     const auto v = boost::add_vertex(graph_);
-    const bool fp32 = label.fixed == CutProblem::Fixed::kFp32, low = label.fixed == CutProblem::Fixed::kLow;
+    const bool fp32 = label.fixed == CutProblem::Fixed::kFp32,
+               low = label.fixed == CutProblem::Fixed::kLow;
     add_edge(source_, v, fp32 ? kInfinite : to_capacity(label.low_cost));
     add_edge(v, sink_, low ? kInfinite : to_capacity(label.fp32_cost));
   }
@@ -105,12 +110,16 @@ double labelling_cost(const CutProblem& problem, const std::vector<bool>& low) {
     if (vertex.fixed == (low[i] ? CutProblem::Fixed::kFp32 : CutProblem::Fixed::kLow)) {
       return std::numeric_limits<double>::infinity();
     }
-    if (vertex.fixed == CutProblem::Fixed::kFree) cost += low[i] ? vertex.low_cost : vertex.fp32_cost;
+    if (vertex.fixed == CutProblem::Fixed::kFree)
+      cost += low[i] ? vertex.low_cost : vertex.fp32_cost;
   }
-  const auto is_low = [&](int index) { return index != CutProblem::kAlwaysFp32 && low[static_cast<std::size_t>(index)]; };
+  const auto is_low = [&](int index) {
+    return index != CutProblem::kAlwaysFp32 && low[static_cast<std::size_t>(index)];
+  };
   for (const CutProblem::Tensor& tensor : problem.tensors) {
     const bool made_low = is_low(tensor.producer);
-    if (std::any_of(tensor.consumers.begin(), tensor.consumers.end(), [&](int c) { return is_low(c) != made_low; })) {
+    if (std::any_of(tensor.consumers.begin(), tensor.consumers.end(),
+                    [&](int c) { return is_low(c) != made_low; })) {
       cost += tensor.cast_cost;
     }
   }

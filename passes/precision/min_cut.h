@@ -21,9 +21,9 @@ struct CutProblem {
     double fp32_cost = 0, low_cost = 0;  // paid on that side
   };
   struct Tensor {
-    int producer = kAlwaysFp32;   // a vertex, or kAlwaysFp32
-    std::vector<int> consumers;   // vertices, or kAlwaysFp32
-    double cast_cost = 0;         // of either direction, paid at most once each
+    int producer = kAlwaysFp32;  // a vertex, or kAlwaysFp32
+    std::vector<int> consumers;  // vertices, or kAlwaysFp32
+    double cast_cost = 0;        // of either direction, paid at most once each
   };
   std::vector<Vertex> vertices;
   std::vector<Tensor> tensors;

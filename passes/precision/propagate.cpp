@@ -10,7 +10,10 @@ enum class Paint : std::uint8_t { kNone, kFp32, kLow };
 class Painter {
  public:
   Painter(const CutProblem& problem, const std::vector<PrecisionCategory>& categories)
-      : categories_(categories), paint_(problem.vertices.size(), Paint::kNone), next_(paint_.size()), all_(paint_.size()) {
+      : categories_(categories),
+        paint_(problem.vertices.size(), Paint::kNone),
+        next_(paint_.size()),
+        all_(paint_.size()) {
     for (std::size_t i = 0; i < paint_.size(); ++i) {
       if (problem.vertices[i].fixed == CutProblem::Fixed::kFp32) paint_[i] = Paint::kFp32;
       if (problem.vertices[i].fixed == CutProblem::Fixed::kLow) paint_[i] = Paint::kLow;
@@ -40,8 +43,8 @@ class Painter {
     return category == PrecisionCategory::kInfer || category == PrecisionCategory::kClear;
   }
 
-  // Paints unpainted vertices reached from painted ones of that colour; clear ones let it through and
-  // are painted with it.
+  // Paints unpainted vertices reached from painted ones of that colour; clear ones let it through
+  // and are painted with it.
   void spread(Paint colour, const std::vector<std::vector<int>>& edges) {
     std::vector<int> stack;
     for (std::size_t i = 0; i < paint_.size(); ++i) {
@@ -66,7 +69,8 @@ class Painter {
 
 }  // namespace
 
-std::vector<bool> propagate(const CutProblem& problem, const std::vector<PrecisionCategory>& categories) {
+std::vector<bool> propagate(const CutProblem& problem,
+                            const std::vector<PrecisionCategory>& categories) {
   return Painter(problem, categories).run();
 }
 

@@ -13,6 +13,7 @@ namespace mezzo::passes {
 //    FP32, unless a fixed low vertex lies between.
 // 3. Clear and infer vertices next to a low vertex turn low; what is left stays FP32.
 // Compare TensorFlow's auto_mixed_precision, whose four passes this follows in spirit.
-std::vector<bool> propagate(const CutProblem& problem, const std::vector<PrecisionCategory>& categories);
+std::vector<bool> propagate(const CutProblem& problem,
+                            const std::vector<PrecisionCategory>& categories);
 
 }  // namespace mezzo::passes

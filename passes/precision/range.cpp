@@ -31,7 +31,8 @@ Extremes extremes_of(const Tensor& tensor, double limit) {
       }
       found.largest = std::max(found.largest, magnitude);
       found.large_positive = found.large_positive || element > limit;
-      if (found.smallest_nonzero == 0 || magnitude < found.smallest_nonzero) found.smallest_nonzero = magnitude;
+      if (found.smallest_nonzero == 0 || magnitude < found.smallest_nonzero)
+        found.smallest_nonzero = magnitude;
     }
     return ok_status();
   });
@@ -43,8 +44,9 @@ Extremes extremes_of(const Tensor& tensor, double limit) {
 bool only_masks(const Value& value) {
   return std::all_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
     const std::string& op = use.node->op_type();
-    return op == "Add" || op == "Mul" || op == "Where" || op == "Max" || op == "Clip" || op == "Expand" ||
-           op == "Identity" || op == "Unsqueeze" || op == "Reshape" || op == "Slice" || op == "Pad";
+    return op == "Add" || op == "Mul" || op == "Where" || op == "Max" || op == "Clip" ||
+           op == "Expand" || op == "Identity" || op == "Unsqueeze" || op == "Reshape" ||
+           op == "Slice" || op == "Pad";
   });
 }
 
@@ -57,7 +59,8 @@ TensorRef constant_data(const Value& value) {
   const Attribute* attribute = producer->attribute("value");
   const auto* tensor = attribute == nullptr ? nullptr : std::get_if<NamedTensor>(&attribute->value);
   if (tensor != nullptr) return tensor->tensor;
-  if (producer->has_attribute("value_float")) return Tensor::scalar(DType::kFloat32, producer->float_attribute("value_float", 0));
+  if (producer->has_attribute("value_float"))
+    return Tensor::scalar(DType::kFloat32, producer->float_attribute("value_float", 0));
   return nullptr;
 }
 
@@ -78,14 +81,17 @@ ConstantRange RangeCheck::measure(const Value& value) const {
   range.has_infinity = found.infinite;
   const std::string low_name(dtype_name(low_));
   if (found.largest > facts.max) {
-    range.saturates = !found.large_positive && -found.largest <= kMaskThreshold && only_masks(value);
+    range.saturates =
+        !found.large_positive && -found.largest <= kMaskThreshold && only_masks(value);
     range.fits = range.saturates;
-    range.why = "holds " + format_number(static_cast<float>(found.largest)) + " in magnitude, beyond " + low_name + "'s " +
+    range.why = "holds " + format_number(static_cast<float>(found.largest)) +
+                " in magnitude, beyond " + low_name + "'s " +
                 format_number(static_cast<float>(facts.max));
-  } else if (data->elems() == 1 && found.smallest_nonzero != 0 && found.smallest_nonzero < facts.min_normal) {
+  } else if (data->elems() == 1 && found.smallest_nonzero != 0 &&
+             found.smallest_nonzero < facts.min_normal) {
     range.fits = false;
-    range.why = "is " + format_number(static_cast<float>(found.smallest_nonzero)) + ", below " + low_name +
-                "'s smallest normal value";
+    range.why = "is " + format_number(static_cast<float>(found.smallest_nonzero)) + ", below " +
+                low_name + "'s smallest normal value";
   }
   return range;
 }

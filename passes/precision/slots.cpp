@@ -8,7 +8,9 @@ namespace {
 
 bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == DType::kFloat32; }
 
-bool flagged(std::uint32_t bits, std::size_t index) { return index < 32 && ((bits >> index) & 1U) != 0; }
+bool flagged(std::uint32_t bits, std::size_t index) {
+  return index < 32 && ((bits >> index) & 1U) != 0;
+}
 
 // The type variable that the heavy data has: that of the first FP32 operand, else result.
 std::string_view primary_variable(const Node& node, std::int64_t opset) {
@@ -37,19 +39,22 @@ LowSlots slots_by_schema(const Node& node, const OpDef& def, DType low, std::int
   LowSlots slots;
   const std::string_view primary = primary_variable(node, opset);
   const auto refuse = [&] {
-    slots.why_not = "schema: " + node.op_type() + " takes no " + std::string(dtype_name(low)) + " at opset " +
-                    std::to_string(opset);
+    slots.why_not = "schema: " + node.op_type() + " takes no " + std::string(dtype_name(low)) +
+                    " at opset " + std::to_string(opset);
     return slots;
   };
-  // A result or operand of the primary variable is always low; others as the schema and catalogue say.
-  const auto is_slot_low = [&](std::string_view variable, bool wants_fp32, std::optional<bool> accepts) {
+  // A result or operand of the primary variable is always low; others as the schema and catalogue
+  // say.
+  const auto is_slot_low = [&](std::string_view variable, bool wants_fp32,
+                               std::optional<bool> accepts) {
     if (!variable.empty() && variable == primary) return true;
     return !wants_fp32 && accepts.value_or(false);
   };
   for (std::size_t i = 0; i < node.operand_count(); ++i) {
     const auto accepts = operand_accepts(node, i, low, opset);
     const std::string_view variable = operand_type_variable(node, i, opset);
-    const bool slot = is_fp32(node.operand(i)) && is_slot_low(variable, flagged(def.fp32_operands, i), accepts);
+    const bool slot =
+        is_fp32(node.operand(i)) && is_slot_low(variable, flagged(def.fp32_operands, i), accepts);
     if (slot && !accepts.value_or(false)) return refuse();
     slots.operands.push_back(slot);
   }
@@ -57,7 +62,8 @@ LowSlots slots_by_schema(const Node& node, const OpDef& def, DType low, std::int
   for (std::size_t i = 0; i < node.results().size(); ++i) {
     const auto accepts = result_accepts(node, i, low, opset);
     const std::string_view variable = result_type_variable(node, i, opset);
-    const bool slot = is_fp32(node.result(i)) && is_slot_low(variable, flagged(def.fp32_results, i), accepts);
+    const bool slot =
+        is_fp32(node.result(i)) && is_slot_low(variable, flagged(def.fp32_results, i), accepts);
     if (slot && !accepts.value_or(false)) return refuse();
     slots.results.push_back(slot);
     any_result = any_result || slot;
@@ -74,7 +80,8 @@ LowSlots low_slots(const Node& node, const PassContext& ctx, std::int64_t opset)
   const OpDef* def = find_op(node);
   if (def == nullptr) return {false, "unknown operator", {}, {}};
   if (ctx.for_runtime) return slots_by_catalogue(node, *def);
-  if (!has_schema(node.op_type(), node.domain(), opset)) return {false, "no schema for this operator", {}, {}};
+  if (!has_schema(node.op_type(), node.domain(), opset))
+    return {false, "no schema for this operator", {}, {}};
   return slots_by_schema(node, *def, ctx.policy.low, opset);
 }
 

@@ -12,8 +12,8 @@ namespace mezzo::passes {
 
 struct LowSlots {
   bool possible = false;
-  std::string why_not;           // for the report, where not possible
-  std::vector<bool> operands;    // true: takes the low type when the node is low
+  std::string why_not;         // for the report, where not possible
+  std::vector<bool> operands;  // true: takes the low type when the node is low
   std::vector<bool> results;
 };
 

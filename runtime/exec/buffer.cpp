@@ -18,7 +18,8 @@ Buffer::~Buffer() {
 
 StatusOr<Buffer> Buffer::allocate(std::size_t bytes) {
   const std::size_t rounded = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
-  void* address = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address =
+      mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) {
     return invalid_argument("cannot get " + std::to_string(rounded) +
                             " bytes of memory. Hint: a smaller batch size needs less");

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 kernels::TensorDesc describe(const proto::Tensor& tensor) {
-  return {static_cast<DType>(tensor.dtype()), {tensor.dims().begin(), tensor.dims().end()},
+  return {static_cast<DType>(tensor.dtype()),
+          {tensor.dims().begin(), tensor.dims().end()},
           static_cast<kernels::Layout>(tensor.layout())};
 }
 
@@ -24,8 +25,9 @@ kernels::Attributes read_attributes(const proto::Step& step) {
       case proto::Attribute::kF: attributes.set(attribute.name(), attribute.f()); break;
       case proto::Attribute::kS: attributes.set(attribute.name(), attribute.s()); break;
       case proto::Attribute::kInts:
-        attributes.set(attribute.name(), std::vector<std::int64_t>(attribute.ints().values().begin(),
-                                                                   attribute.ints().values().end()));
+        attributes.set(attribute.name(),
+                       std::vector<std::int64_t>(attribute.ints().values().begin(),
+                                                 attribute.ints().values().end()));
         break;
       case proto::Attribute::kFloats:
         attributes.set(attribute.name(), std::vector<double>(attribute.floats().values().begin(),
@@ -40,7 +42,8 @@ kernels::Attributes read_attributes(const proto::Step& step) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const proto::Plan> plan,
-                                                     WeightSource weights, const ExecutorOptions& options) {
+                                                     WeightSource weights,
+                                                     const ExecutorOptions& options) {
   MEZZO_RETURN_IF_ERROR(check_plan(*plan));
   std::unique_ptr<Executor> executor(new Executor(std::move(plan), std::move(weights), options));
   MEZZO_RETURN_IF_ERROR(executor->allocate());
@@ -77,8 +80,9 @@ Status Executor::allocate() {
 Status Executor::load(int tensor, std::span<const std::byte> data) {
   const proto::Tensor& info = plan_->tensors(tensor);
   if (data.size() != bytes(tensor)) {
-    return invalid_argument("weights of '" + info.name() + "': expected " + std::to_string(bytes(tensor)) +
-                            " bytes, got " + std::to_string(data.size()));
+    return invalid_argument("weights of '" + info.name() + "': expected " +
+                            std::to_string(bytes(tensor)) + " bytes, got " +
+                            std::to_string(data.size()));
   }
   std::byte*& address = addresses_[static_cast<std::size_t>(tensor)];
   if (info.role() == proto::ROLE_CONSTANT) {
@@ -107,11 +111,13 @@ StatusOr<Executor::PreparedStep> Executor::prepare_step(const proto::Step& step)
     prepared.inputs.push_back(input < 0 ? nullptr : data(input));
   }
   for (const int output : step.outputs()) {
-    request.outputs.push_back(output < 0 ? kernels::TensorDesc{} : describe(plan_->tensors(output)));
+    request.outputs.push_back(output < 0 ? kernels::TensorDesc{}
+                                         : describe(plan_->tensors(output)));
     prepared.outputs.push_back(output < 0 ? nullptr : data(output));
   }
   auto kernel = kernels::prepare_kernel(request, options_.backend);
-  if (!kernel.ok()) return kernel.status().with_context("node '" + step.node() + "' (" + step.op() + ")");
+  if (!kernel.ok())
+    return kernel.status().with_context("node '" + step.node() + "' (" + step.op() + ")");
   prepared.kernel = std::move(kernel).value();
   return prepared;
 }
@@ -139,7 +145,8 @@ Status Executor::run(proto::PhaseKind kind) {
     for (PreparedStep& step : phase.steps) {
       const Clock::time_point start = options_.profile ? Clock::now() : Clock::time_point();
       const Status status = step.kernel->run({step.inputs, step.outputs, workspace_.data()});
-      if (!status.ok()) return status.with_context("node '" + step.step->node() + "' (" + step.step->op() + ")");
+      if (!status.ok())
+        return status.with_context("node '" + step.step->node() + "' (" + step.step->op() + ")");
       if (options_.profile) {
         step.total_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
         ++step.runs;
@@ -153,8 +160,8 @@ std::vector<StepProfile> Executor::profile() const {
   std::vector<StepProfile> rows;
   for (const PreparedPhase& phase : phases_) {
     for (const PreparedStep& step : phase.steps) {
-      rows.push_back({step.step->node(), step.step->op(), std::string(step.kernel->implementation()), step.runs,
-                      step.total_ms});
+      rows.push_back({step.step->node(), step.step->op(),
+                      std::string(step.kernel->implementation()), step.runs, step.total_ms});
     }
   }
   return rows;

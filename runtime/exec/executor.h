@@ -80,7 +80,8 @@ class Executor {
     std::vector<PreparedStep> steps;
   };
 
-  Executor(std::shared_ptr<const proto::Plan> plan, WeightSource weights, const ExecutorOptions& options)
+  Executor(std::shared_ptr<const proto::Plan> plan, WeightSource weights,
+           const ExecutorOptions& options)
       : plan_(std::move(plan)), weights_(std::move(weights)), options_(options) {}
   Status allocate();
   Status load(int tensor, std::span<const std::byte> bytes);

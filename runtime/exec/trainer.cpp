@@ -19,7 +19,8 @@ bool is_float32(const proto::Plan& plan, int tensor) {
 }
 
 // The logical part of a padded row-major tensor, gathered.
-std::vector<float> logical_part(const float* values, const proto::Tensor& tensor, const proto::Parameter& parameter) {
+std::vector<float> logical_part(const float* values, const proto::Tensor& tensor,
+                                const proto::Parameter& parameter) {
   std::vector<float> out;
   std::vector<std::int64_t> at(static_cast<std::size_t>(tensor.dims_size()), 0);
   std::int64_t count = 1;
@@ -27,7 +28,8 @@ std::vector<float> logical_part(const float* values, const proto::Tensor& tensor
   out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t n = 0; n < count; ++n) {
     std::int64_t offset = 0;
-    for (int d = 0; d < tensor.dims_size(); ++d) offset = offset * tensor.dims(d) + at[static_cast<std::size_t>(d)];
+    for (int d = 0; d < tensor.dims_size(); ++d)
+      offset = offset * tensor.dims(d) + at[static_cast<std::size_t>(d)];
     out.push_back(values[offset]);
     for (int d = tensor.dims_size() - 1; d >= 0; --d) {
       if (++at[static_cast<std::size_t>(d)] < parameter.logical_dims(d)) break;
@@ -43,7 +45,9 @@ std::vector<InputExpectation> input_expectations(const proto::Plan& plan) {
   std::vector<InputExpectation> inputs;
   for (const proto::Port& port : plan.inputs()) {
     const proto::Tensor& tensor = plan.tensors(port.tensor());
-    inputs.push_back({port.name(), static_cast<DType>(tensor.dtype()), {tensor.dims().begin(), tensor.dims().end()}});
+    inputs.push_back({port.name(),
+                      static_cast<DType>(tensor.dtype()),
+                      {tensor.dims().begin(), tensor.dims().end()}});
   }
   return inputs;
 }
@@ -54,25 +58,59 @@ std::int64_t plan_batch_size(const proto::Plan& plan) {
   return tensor.dims_size() == 0 ? 0 : tensor.dims(0);
 }
 
-Trainer::Trainer(Executor& executor, Dataset& data, const TrainerOptions& options, LrSchedule schedule, LossScaler scaler)
-    : executor_(executor), data_(data), options_(options), schedule_(schedule), scaler_(std::move(scaler)) {}
+Trainer::Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,
+                 LrSchedule schedule, LossScaler scaler)
+    : executor_(executor),
+      data_(data),
+      options_(options),
+      schedule_(schedule),
+      scaler_(std::move(scaler)) {}
 
-StatusOr<std::unique_ptr<Trainer>> Trainer::create(Executor& executor, Dataset& data, const TrainerOptions& options) {
+StatusOr<std::unique_ptr<Trainer>> Trainer::create(Executor& executor, Dataset& data,
+                                                   const TrainerOptions& options) {
   if (!executor.plan().has_training()) {
-    return invalid_argument("the plan has no training part. Hint: `mezzo train` compiles its own from the .onnx file");
+    return invalid_argument(
+        "the plan has no training part. Hint: `mezzo train` compiles its own from the .onnx file");
   }
   if (options.accumulate < 1) return invalid_argument("--accumulate: expected at least 1");
   MEZZO_ASSIGN_OR_RETURN(LrSchedule schedule, LrSchedule::create(options.schedule));
   MEZZO_ASSIGN_OR_RETURN(LossScaler scaler, LossScaler::create(options.loss_scale));
-  std::unique_ptr<Trainer> trainer(new Trainer(executor, data, options, schedule, std::move(scaler)));
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(executor, data, options, schedule, std::move(scaler)));
   MEZZO_RETURN_IF_ERROR(trainer->bind());
   return trainer;
+}
+
+// A batch of the data must fill every input exactly.
+Status Trainer::check_batches(const Dataset& data) const {
+  const proto::Plan& plan = executor_.plan();
+  const std::span<const InputExpectation> inputs = data.inputs();
+  if (inputs.size() != static_cast<std::size_t>(plan.inputs_size())) {
+    return invalid_argument("expected data for " + std::to_string(plan.inputs_size()) +
+                            " inputs, got " + std::to_string(inputs.size()));
+  }
+  for (int i = 0; i < plan.inputs_size(); ++i) {
+    const proto::Tensor& tensor = plan.tensors(plan.inputs(i).tensor());
+    const std::vector<std::int64_t> batch = data.batch_dims(static_cast<std::size_t>(i));
+    const bool same =
+        inputs[static_cast<std::size_t>(i)].dtype == static_cast<DType>(tensor.dtype()) &&
+        std::equal(batch.begin(), batch.end(), tensor.dims().begin(), tensor.dims().end());
+    if (!same) {
+      return invalid_argument(
+          "input '" + plan.inputs(i).name() +
+          "': the plan expects batches of another size. Hint: compile it with the batch size of "
+          "the data");
+    }
+  }
+  return ok_status();
 }
 
 // Connects the plan's tensors with optimizer, data and states, once.
 Status Trainer::bind() {
   const proto::Plan& plan = executor_.plan();
-  for (const proto::Port& port : plan.inputs()) input_buffers_.push_back(executor_.data(port.tensor()));
+  MEZZO_RETURN_IF_ERROR(check_batches(data_));
+  for (const proto::Port& port : plan.inputs())
+    input_buffers_.push_back(executor_.data(port.tensor()));
   std::vector<OptimizerParameter> parameters;
   for (const proto::Parameter& p : plan.parameters()) {
     if (p.gradient() < 0) continue;
@@ -91,14 +129,16 @@ Status Trainer::bind() {
     }
     parameters.push_back(std::move(parameter));
   }
-  MEZZO_ASSIGN_OR_RETURN(optimizer_, Optimizer::create({options_.optimizer}, std::move(parameters), options_.threads));
+  MEZZO_ASSIGN_OR_RETURN(
+      optimizer_, Optimizer::create({options_.optimizer}, std::move(parameters), options_.threads));
   optimizer_->refresh_low();
   for (const proto::State& state : plan.states()) {
     if (!is_float32(plan, state.tensor()) || !is_float32(plan, state.next())) {
       return unimplemented("state '" + state.name() + "': expected float");
     }
-    states_.push_back({executor_.data_as<float>(state.tensor()), executor_.data_as<float>(state.next()),
-                       std::vector<float>(static_cast<std::size_t>(elems(executor_, state.tensor())))});
+    states_.push_back(
+        {executor_.data_as<float>(state.tensor()), executor_.data_as<float>(state.next()),
+         std::vector<float>(static_cast<std::size_t>(elems(executor_, state.tensor())))});
   }
   return ok_status();
 }
@@ -106,9 +146,11 @@ Status Trainer::bind() {
 Status Trainer::run_micro_batch(std::int64_t index, double& loss_sum) {
   const proto::Training& training = executor_.plan().training();
   data_.next(input_buffers_);
-  *executor_.data_as<float>(training.loss_gradient()) = scaler_.scale() / static_cast<float>(options_.accumulate);
+  *executor_.data_as<float>(training.loss_gradient()) =
+      scaler_.scale() / static_cast<float>(options_.accumulate);
   if (training.random_counter() >= 0) {
-    *executor_.data_as<std::int64_t>(training.random_counter()) = static_cast<std::int64_t>(options_.seed * 0x9E3779B97F4A7C15U + draws_);
+    *executor_.data_as<std::int64_t>(training.random_counter()) =
+        static_cast<std::int64_t>(options_.seed * 0x9E3779B97F4A7C15U + draws_);
   }
   ++draws_;
   MEZZO_RETURN_IF_ERROR(executor_.run(proto::PHASE_FORWARD));
@@ -134,10 +176,12 @@ void Trainer::accumulate_gradients(bool first) {
 }
 
 void Trainer::snapshot_states() {
-  for (StateBuffers& state : states_) std::copy_n(state.current, state.before.size(), state.before.begin());
+  for (StateBuffers& state : states_)
+    std::copy_n(state.current, state.before.size(), state.before.begin());
 }
 void Trainer::restore_states() {
-  for (StateBuffers& state : states_) std::copy(state.before.begin(), state.before.end(), state.current);
+  for (StateBuffers& state : states_)
+    std::copy(state.before.begin(), state.before.end(), state.current);
 }
 void Trainer::advance_states() {
   for (StateBuffers& state : states_) std::copy_n(state.next, state.before.size(), state.current);
@@ -151,7 +195,8 @@ StatusOr<StepMetrics> Trainer::step() {
   metrics.lr = schedule_.rate(optimizer_->applied_steps());
   snapshot_states();
   double loss_sum = 0;
-  for (std::int64_t i = 0; i < options_.accumulate; ++i) MEZZO_RETURN_IF_ERROR(run_micro_batch(i, loss_sum));
+  for (std::int64_t i = 0; i < options_.accumulate; ++i)
+    MEZZO_RETURN_IF_ERROR(run_micro_batch(i, loss_sum));
   metrics.loss = static_cast<float>(loss_sum / static_cast<double>(options_.accumulate));
   if (step_ == options_.save_gradients_step) MEZZO_RETURN_IF_ERROR(save_gradients());
   const GradientStats stats = optimizer_->measure();
@@ -160,31 +205,37 @@ StatusOr<StepMetrics> Trainer::step() {
   if (metrics.skipped) {
     restore_states();
     if (options_.abort_on_overflow) {
-      return invalid_argument("step " + std::to_string(step_) + ": the gradients hold inf or NaN (--on-overflow abort)");
+      return invalid_argument("step " + std::to_string(step_) +
+                              ": the gradients hold inf or NaN (--on-overflow abort)");
     }
   } else {
     metrics.grad_norm = stats.norm(inverse_scale);
-    optimizer_->step(stats, {schedule_.factor(optimizer_->applied_steps()), inverse_scale, options_.clip_norm, options_.clip_value});
+    optimizer_->step(stats, {schedule_.factor(optimizer_->applied_steps()), inverse_scale,
+                             options_.clip_norm, options_.clip_value});
   }
   scaler_.update(metrics.skipped, std::isfinite(metrics.loss));
   MEZZO_RETURN_IF_ERROR(scaler_.check_progress());
-  metrics.step_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  metrics.step_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return metrics;
 }
 
 // Unscaled FP32 gradients in logical shapes, under their parameters' names.
 Status Trainer::save_gradients() const {
-  MEZZO_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::create(options_.out + "/gradients_" + std::to_string(step_) + ".npz"));
+  MEZZO_ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::create(options_.out + "/gradients_" +
+                                                             std::to_string(step_) + ".npz"));
   std::size_t n = 0;
   const proto::Plan& plan = executor_.plan();
   for (const proto::Parameter& p : plan.parameters()) {
     if (p.gradient() < 0) continue;
-    const float* scaled = options_.accumulate > 1 ? accumulators_[n].data() : executor_.data_as<float>(p.gradient());
+    const float* scaled =
+        options_.accumulate > 1 ? accumulators_[n].data() : executor_.data_as<float>(p.gradient());
     ++n;
     std::vector<float> gradient = logical_part(scaled, plan.tensors(p.gradient()), p);
     for (float& g : gradient) g *= scaler_.inverse_scale();
     const std::vector<std::int64_t> shape(p.logical_dims().begin(), p.logical_dims().end());
-    MEZZO_RETURN_IF_ERROR(writer.add(p.name(), DType::kFloat32, shape, std::as_bytes(std::span(gradient))));
+    MEZZO_RETURN_IF_ERROR(
+        writer.add(p.name(), DType::kFloat32, shape, std::as_bytes(std::span(gradient))));
   }
   return writer.commit();
 }

@@ -39,15 +39,16 @@ struct TrainerOptions {
 };
 
 struct Evaluation {
-  double loss = 0;                   // mean over full batches
-  std::optional<double> accuracy;    // where an output holds class scores for an integer input
+  double loss = 0;                 // mean over full batches
+  std::optional<double> accuracy;  // where an output holds class scores for an integer input
   std::int64_t samples = 0;
 };
 
 class Trainer {
  public:
   // REQUIRES: the executor's plan has a training part; both outlive the trainer.
-  static StatusOr<std::unique_ptr<Trainer>> create(Executor& executor, Dataset& data, const TrainerOptions& options);
+  static StatusOr<std::unique_ptr<Trainer>> create(Executor& executor, Dataset& data,
+                                                   const TrainerOptions& options);
 
   // One optimizer step. InvalidArgument: a wrong value in the data, or training cannot go on.
   StatusOr<StepMetrics> step();
@@ -61,10 +62,14 @@ class Trainer {
   std::int64_t steps_done() const { return step_; }
   std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
   const LossScaler& loss_scaler() const { return scaler_; }
+  // Optimizer state, gradient accumulators and the like, which lie in no arena of the plan.
+  std::uint64_t state_bytes();
 
  private:
-  Trainer(Executor& executor, Dataset& data, const TrainerOptions& options, LrSchedule schedule, LossScaler scaler);
+  Trainer(Executor& executor, Dataset& data, const TrainerOptions& options, LrSchedule schedule,
+          LossScaler scaler);
   Status bind();
+  Status check_batches(const Dataset& data) const;
   Status run_micro_batch(std::int64_t index, double& loss_sum);
   void accumulate_gradients(bool first);
   void snapshot_states();

@@ -7,6 +7,7 @@
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compile_model.h"
+#include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
@@ -22,6 +23,10 @@ struct CompileCommand {
   bool train = false, explain = false, timing = false;
 
   Status run() const {
+    if (output.ends_with(".safetensors")) {
+      return invalid_argument("-o '" + printable(output) +
+                              "': the weights go there. Hint: name the plan model.plan");
+    }
     CompileOptions options;
     MEZZO_ASSIGN_OR_RETURN(options.policy, policy.to_policy());
     // An inference plan runs the model's own types unless a precision is asked for.
@@ -35,19 +40,25 @@ struct CompileCommand {
     MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile_model(model, options));
     MEZZO_RETURN_IF_ERROR(write_plan(*compiled.draft, output));
     if (timing) {
-      for (const passes::PassRun& pass : compiled.passes) std::printf("%9.2f ms  %s%s\n", pass.ms, std::string(pass.name).c_str(), pass.changed ? "" : "  (no change)");
+      for (const passes::PassRun& pass : compiled.passes)
+        std::printf("%9.2f ms  %s%s\n", pass.ms, std::string(pass.name).c_str(),
+                    pass.changed ? "" : "  (no change)");
     }
     if (explain) MEZZO_RETURN_IF_ERROR(print_kernels(compiled));
-    std::printf("activations %s planned, %s alive together at most\nwrote %s\n", format_bytes(compiled.records.planned_peak_bytes).c_str(),
+    std::printf("activations %s planned, %s alive together at most\nwrote %s\n",
+                format_bytes(compiled.records.planned_peak_bytes).c_str(),
                 format_bytes(compiled.records.live_bytes).c_str(), output.c_str());
     return ok_status();
   }
 
   // Which kernel every step gets on this machine.
   static Status print_kernels(const Compiled& compiled) {
-    MEZZO_ASSIGN_OR_RETURN(const auto executor, runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), {}));
+    MEZZO_ASSIGN_OR_RETURN(
+        const auto executor,
+        runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), {}));
     for (const runtime::StepProfile& step : executor->profile()) {
-      std::printf("%-28s %-32s %s\n", step.op.c_str(), step.implementation.c_str(), step.node.c_str());
+      std::printf("%-28s %-32s %s\n", step.op.c_str(), step.implementation.c_str(),
+                  step.node.c_str());
     }
     return ok_status();
   }
@@ -57,14 +68,26 @@ struct CompileCommand {
 
 Work add_compile(CLI::App& app) {
   auto command = std::make_shared<CompileCommand>();
-  app.add_option("model", command->model, "ONNX model")->required()->type_name("MODEL");
-  app.add_option("-o,--output", command->output, "the plan; weights go beside it")->required()->type_name("FILE");
-  app.add_flag("--train", command->train, "a training plan: forward, backward, evaluate");
-  app.add_option("--batch-size", command->batch_size, "size of the first dimension of every input")->check(CLI::PositiveNumber);
-  app.add_option("--loss-output", command->training.loss_output, "output to minimise");
-  app.add_option("--freeze", command->training.freeze, "do not train these; repeatable")->type_name("REGEX")->allow_extra_args(false);
-  app.add_flag("--explain", command->explain, "print the kernel that every step gets");
-  app.add_flag("--timing", command->timing, "print what every pass took");
+  app.add_option("model", command->model, "ONNX model, binary or text")
+      ->required()
+      ->type_name("MODEL");
+  app.add_option("-o,--output", command->output,
+                 "The plan; its weights go beside it, as .safetensors")
+      ->required()
+      ->type_name("FILE");
+  app.add_flag("--train", command->train, "A training plan: forward, backward, evaluate");
+  app.add_option("--batch-size", command->batch_size, "Size of the first dimension of every input")
+      ->type_name("N")
+      ->check(whole_number(1));
+  app.add_option("--loss-output", command->training.loss_output,
+                 "With --train: output to minimise (default: the only scalar)")
+      ->type_name("NAME");
+  repeatable(app.add_option("--freeze", command->training.freeze,
+                            "With --train: do not train these; repeatable"))
+      ->type_name("REGEX")
+      ->check(regular_expression());
+  app.add_flag("--explain", command->explain, "Print the kernel that every step gets");
+  app.add_flag("--timing", command->timing, "Print what every pass took");
   command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/false);
   command->dims.add_to(app);
   command->dump.add_to(app);

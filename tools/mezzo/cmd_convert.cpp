@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "compiler/onnx/export.h"
 #include "compiler/report/report.h"
@@ -22,17 +22,39 @@ struct ConvertCommand {
   bool quiet = false, table = false;
 
   Status run() const {
+    if (output == report || output == json || (!report.empty() && report == json)) {
+      return invalid_argument("-o, --report and --json: expected different files");
+    }
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
-    MEZZO_ASSIGN_OR_RETURN(const Converted converted, convert_model(model, chosen, policy.to_padding(), dump.to_runner()));
-    MEZZO_RETURN_IF_ERROR(export_model(*converted.model, output));
+    MEZZO_ASSIGN_OR_RETURN(const Converted converted,
+                           convert_model(model, chosen, policy.to_padding(), dump.to_runner()));
     const Report described = make_report(*converted.model, converted.records);
-    if (!report.empty()) MEZZO_RETURN_IF_ERROR(write_file(report, report_html(described)));
-    if (!json.empty()) MEZZO_RETURN_IF_ERROR(write_file(json, report_json(described)));
+    MEZZO_RETURN_IF_ERROR(write(*converted.model, described));
+    for (const std::string& warning : converted.records.warnings)
+      std::fprintf(stderr, "warning: %s\n", warning.c_str());
     if (table) std::printf("%s", report_text(described).c_str());
     if (!quiet) {
       std::printf("%s\nwrote %s%s\n", report_totals(described).c_str(), output.c_str(),
                   report.empty() ? "" : (" and " + report).c_str());
     }
+    return ok_status();
+  }
+
+ private:
+  // All files or none: the others are finished under temporary names before the model appears.
+  Status write(const Model& converted, const Report& described) const {
+    std::optional<AtomicFile> page, data;
+    if (!report.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(page, AtomicFile::create(report));
+      MEZZO_RETURN_IF_ERROR(page->write(report_html(described)));
+    }
+    if (!json.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(data, AtomicFile::create(json));
+      MEZZO_RETURN_IF_ERROR(data->write(report_json(described)));
+    }
+    MEZZO_RETURN_IF_ERROR(export_model(converted, output));
+    if (page) MEZZO_RETURN_IF_ERROR(page->commit());
+    if (data) MEZZO_RETURN_IF_ERROR(data->commit());
     return ok_status();
   }
 };
@@ -41,12 +63,17 @@ struct ConvertCommand {
 
 Work add_convert(CLI::App& app) {
   auto command = std::make_shared<ConvertCommand>();
-  app.add_option("model", command->model, "ONNX model")->required()->type_name("MODEL");
-  app.add_option("-o,--output", command->output, "where the converted model goes")->required()->type_name("FILE");
-  app.add_option("--report", command->report, "also write the report as a web page")->type_name("HTML");
-  app.add_option("--json", command->json, "also write the report as JSON")->type_name("JSON");
-  app.add_flag("--table", command->table, "print a line per node");
-  app.add_flag("-q,--quiet", command->quiet, "print nothing but errors");
+  app.add_option("model", command->model, "ONNX model, binary or text")
+      ->required()
+      ->type_name("MODEL");
+  app.add_option("-o,--output", command->output, "Where the converted model goes")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--report", command->report, "Also write the report as a web page")
+      ->type_name("HTML");
+  app.add_option("--json", command->json, "Also write the report as JSON")->type_name("JSON");
+  app.add_flag("--table", command->table, "Print a line per node");
+  app.add_flag("-q,--quiet", command->quiet, "Print nothing but warnings and errors");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
   command->dump.add_to(app);
   return [command] { return command->run(); };

@@ -9,49 +9,42 @@
 #include "compiler/support/atomic_file.h"
 #include "passes/pipeline.h"
 #include "tools/mezzo/command.h"
-#include "tools/mezzo/options.h"
+#include "tools/mezzo/opt_options.h"
 
 namespace mezzo::cli {
 namespace {
 
 struct OptCommand {
-  std::string model, passes_text, output = "-", print_after;
-  PolicyOptions policy;
-  DumpOptions dump;
-  DimOptions dims;
-  passes::TrainingOptions training;
-  int stop_after = 0;
-  bool list = false, stats = false, timing = false, for_runtime = false;
+  std::string model, output = "-";
+  OptOptions options;
+  bool list = false, stats = false, timing = false;
 
   Status run() const {
     if (list) return print_passes();
-    if (model.empty()) return invalid_argument("no model given. Hint: `mezzo opt graph.onnxtxt --passes=a,b`");
-    MEZZO_ASSIGN_OR_RETURN(const auto chosen, passes::parse_passes(passes_text));
+    if (model.empty())
+      return invalid_argument("no model given. Hint: `mezzo opt graph.onnxtxt --passes=a,b`");
+    MEZZO_ASSIGN_OR_RETURN(const auto chosen, passes::parse_passes(options.passes));
     MEZZO_ASSIGN_OR_RETURN(const auto graph, load_model(model));
-    passes::PassContext ctx;
-    MEZZO_ASSIGN_OR_RETURN(ctx.policy, policy.to_policy());
-    MEZZO_ASSIGN_OR_RETURN(ctx.symbol_values, dims.parse());
-    ctx.padding = policy.to_padding();
-    ctx.training_options = training;
-    ctx.for_runtime = for_runtime;
-    passes::RunnerOptions runner = dump.to_runner();
-    runner.print_after = print_after;
-    runner.stop_after = stop_after;
+    MEZZO_ASSIGN_OR_RETURN(passes::PassContext ctx, options.to_context());
+    passes::RunnerOptions runner = options.to_runner();
     runner.print = [](const std::string& text) { std::fprintf(stderr, "%s", text.c_str()); };
     std::vector<passes::PassRun> runs;
-    MEZZO_RETURN_IF_ERROR(passes::run_passes(*graph, ctx, chosen, runner, &runs).with_context(model));
+    MEZZO_RETURN_IF_ERROR(
+        passes::run_passes(*graph, ctx, chosen, runner, &runs).with_context(model));
     if (stats) {
-      for (const auto& [name, count] : ctx.stats.counts()) std::fprintf(stderr, "%8lld  %s\n", static_cast<long long>(count), name.c_str());
+      for (const auto& [name, count] : ctx.stats.counts())
+        std::fprintf(stderr, "%8lld  %s\n", static_cast<long long>(count), name.c_str());
     }
     if (timing) {
-      for (const passes::PassRun& pass : runs) std::fprintf(stderr, "%9.2f ms  %s\n", pass.ms, std::string(pass.name).c_str());
+      for (const passes::PassRun& pass : runs)
+        std::fprintf(stderr, "%9.2f ms  %s\n", pass.ms, std::string(pass.name).c_str());
     }
     return write(*graph);
   }
 
-  Status write(const Model& graph) const {
+  Status write(Model& graph) const {
     if (output.ends_with(".onnx")) return export_model(graph, output);
-    MEZZO_ASSIGN_OR_RETURN(const std::string text, to_text(graph));
+    MEZZO_ASSIGN_OR_RETURN(const std::string text, options.print(graph));
     if (output != "-") return write_file(output, text);
     std::printf("%s", text.c_str());
     return ok_status();
@@ -70,19 +63,12 @@ struct OptCommand {
 Work add_opt(CLI::App& app) {
   auto command = std::make_shared<OptCommand>();
   app.add_option("model", command->model, ".onnx or .onnxtxt")->type_name("MODEL");
-  app.add_option("--passes", command->passes_text, "comma-separated pass names, run in this order");
-  app.add_option("-o,--output", command->output, ".onnx, or text; - prints it")->capture_default_str();
+  app.add_option("-o,--output", command->output, ".onnx, or text; - prints it")
+      ->capture_default_str();
   app.add_flag("--list-passes", command->list, "print all passes");
-  app.add_option("--print-after", command->print_after, "print the graph after passes whose name matches")->type_name("REGEX");
-  app.add_option("--stop-after", command->stop_after, "run only so many passes")->check(CLI::PositiveNumber);
   app.add_flag("--stats", command->stats, "print what the passes counted");
   app.add_flag("--timing", command->timing, "print what every pass took");
-  app.add_flag("--for-runtime", command->for_runtime, "compile for our runtime instead of exported ONNX");
-  app.add_option("--freeze", command->training.freeze, "as for train")->type_name("REGEX")->allow_extra_args(false);
-  app.add_option("--loss-output", command->training.loss_output, "as for train");
-  command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/true);
-  command->dims.add_to(app);
-  command->dump.add_to(app);
+  command->options.add_to(app);
   return [command] { return command->run(); };
 }
 

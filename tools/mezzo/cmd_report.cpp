@@ -38,7 +38,8 @@ struct ReportCommand {
     MEZZO_ASSIGN_OR_RETURN(const Report report, kind == FileKind::kModel ? decide() : read());
     if (!output.empty()) MEZZO_RETURN_IF_ERROR(write_file(output, report_html(report)));
     if (!json.empty()) MEZZO_RETURN_IF_ERROR(write_file(json, report_json(report)));
-    if (text || (output.empty() && json.empty())) print(report_text(report, terminal_width()) + "\n");
+    if (text || (output.empty() && json.empty()))
+      print(report_text(report, terminal_width()) + "\n");
     print(report_totals(report) + "\n");
     if (!output.empty()) print("wrote " + output + "\n");
     if (!json.empty()) print("wrote " + json + "\n");
@@ -62,9 +63,10 @@ struct ReportCommand {
   // A plan no longer holds the reasons, only what came of them.
   Status report_plan() const {
     if (!output.empty()) {
-      return invalid_argument(printable(file) +
-                              ": a plan holds no decisions to draw. Hint: give -o the model, or the "
-                              "JSON of the conversion");
+      return invalid_argument(
+          printable(file) +
+          ": a plan holds no decisions to draw. Hint: give -o the model, or the "
+          "JSON of the conversion");
     }
     InspectOptions options;
     options.width = terminal_width();
@@ -79,8 +81,11 @@ struct ReportCommand {
 
 Work add_report(CLI::App& app) {
   auto command = std::make_shared<ReportCommand>();
-  app.add_option("file", command->file, "model, report JSON or plan")->required()->type_name("FILE");
-  app.add_option("-o,--output", command->output, "write the report as a web page")->type_name("HTML");
+  app.add_option("file", command->file, "model, report JSON or plan")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("-o,--output", command->output, "write the report as a web page")
+      ->type_name("HTML");
   app.add_option("--json", command->json, "write the report as JSON")->type_name("JSON");
   app.add_flag("--text", command->text, "print the tables (the default without -o and --json)");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);

@@ -53,13 +53,17 @@ struct RunCommand {
       const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
       const auto want = static_cast<DType>(tensor.dtype());
       if (info->shape != dims) {
-        return invalid_argument(input + ": array '" + port.name() + "': expected shape " + format_dims(dims) + ", got " + format_dims(info->shape));
+        return invalid_argument(input + ": array '" + port.name() + "': expected shape " +
+                                format_dims(dims) + ", got " + format_dims(info->shape));
       }
       const runtime::CastFunction cast = runtime::element_cast(info->dtype, want);
       if (cast == nullptr) {
-        return invalid_argument(input + ": array '" + port.name() + "': expected " + std::string(dtype_name(want)) + ", got " + std::string(dtype_name(info->dtype)));
+        return invalid_argument(input + ": array '" + port.name() + "': expected " +
+                                std::string(dtype_name(want)) + ", got " +
+                                std::string(dtype_name(info->dtype)));
       }
-      MEZZO_ASSIGN_OR_RETURN(const runtime::ArrayData data, file.read(port.name(), runtime::Alignment::kAny));
+      MEZZO_ASSIGN_OR_RETURN(const runtime::ArrayData data,
+                             file.read(port.name(), runtime::Alignment::kAny));
       cast(data.bytes.data(), executor.data(port.tensor()), static_cast<std::int64_t>(info->elems));
     }
     return ok_status();
@@ -70,8 +74,9 @@ struct RunCommand {
     for (const proto::Port& port : executor.plan().outputs()) {
       const proto::Tensor& tensor = executor.plan().tensors(port.tensor());
       const std::vector<std::int64_t> dims(tensor.dims().begin(), tensor.dims().end());
-      MEZZO_RETURN_IF_ERROR(writer.add(port.name(), static_cast<DType>(tensor.dtype()), dims,
-                                       {executor.data(port.tensor()), static_cast<std::size_t>(executor.bytes(port.tensor()))}));
+      MEZZO_RETURN_IF_ERROR(writer.add(
+          port.name(), static_cast<DType>(tensor.dtype()), dims,
+          {executor.data(port.tensor()), static_cast<std::size_t>(executor.bytes(port.tensor()))}));
     }
     return writer.commit();
   }
@@ -81,9 +86,15 @@ struct RunCommand {
 
 Work add_run(CLI::App& app) {
   auto command = std::make_shared<RunCommand>();
-  app.add_option("model", command->model, "model.onnx or model.plan")->required()->type_name("FILE");
-  app.add_option("--input", command->input, "npz with the graph's inputs by name")->required()->type_name("NPZ");
-  app.add_option("--output", command->output, "npz that receives the outputs by name")->required()->type_name("NPZ");
+  app.add_option("model", command->model, "ONNX model, or a plan (.plan)")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--input", command->input, "The graph's inputs, by name")
+      ->required()
+      ->type_name("NPZ");
+  app.add_option("--output", command->output, "Receives the outputs, by name")
+      ->required()
+      ->type_name("NPZ");
   command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/false);
   command->dims.add_to(app);
   command->threads.add_to(app);

@@ -6,16 +6,19 @@
 
 #include "compiler/ir/clone.h"
 #include "compiler/onnx/import.h"
+#include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
 #include "runtime/io/safetensors.h"
+#include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
 namespace {
 
 // Sizes for symbolic dimensions: --dim, and the batch size for the first dimension of every input.
-StatusOr<std::map<std::string, std::int64_t>> symbol_values(const Graph& graph, const CompileOptions& options) {
+StatusOr<std::map<std::string, std::int64_t>> symbol_values(const Graph& graph,
+                                                            const CompileOptions& options) {
   std::map<std::string, std::int64_t> values = options.dims;
   std::vector<std::string> symbols;
   for (const Value* input : graph.inputs()) {
@@ -27,14 +30,17 @@ StatusOr<std::map<std::string, std::int64_t>> symbol_values(const Graph& graph, 
     if (options.batch_size == 0 || dims.empty()) continue;
     if (!dims[0].symbol.empty()) values.emplace(dims[0].symbol, options.batch_size);
     if (dims[0].known() && dims[0].value != options.batch_size) {
-      return invalid_argument("input '" + input->name() + "': the graph is fixed to batches of " +
-                              std::to_string(dims[0].value) + ", got --batch-size " + std::to_string(options.batch_size) +
-                              ". Hint: use that batch size, or export with a symbolic batch dimension");
+      return invalid_argument(
+          "input '" + input->name() + "': the graph is fixed to batches of " +
+          std::to_string(dims[0].value) + ", got --batch-size " +
+          std::to_string(options.batch_size) +
+          ". Hint: use that batch size, or export with a symbolic batch dimension");
     }
   }
   for (const auto& [name, size] : options.dims) {
     if (std::find(symbols.begin(), symbols.end(), name) == symbols.end()) {
-      return invalid_argument("--dim " + name + ": no input has a dimension of that name." + did_you_mean(name, symbols));
+      return invalid_argument("--dim " + name + ": no input has a dimension of that name." +
+                              did_you_mean(name, symbols));
     }
   }
   return values;
@@ -50,7 +56,8 @@ void bind_unnamed_batch(Graph& graph, std::int64_t batch_size) {
   }
 }
 
-passes::PassContext make_context(const CompileOptions& options, const std::map<std::string, std::int64_t>& symbols) {
+passes::PassContext make_context(const CompileOptions& options,
+                                 const std::map<std::string, std::int64_t>& symbols) {
   passes::PassContext ctx;
   ctx.policy = options.policy;
   ctx.training_options = options.training;
@@ -62,7 +69,8 @@ passes::PassContext make_context(const CompileOptions& options, const std::map<s
 
 std::uint64_t total_weight_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
-  for (const Value* value : graph.initializers()) bytes += value->constant() ? value->constant()->byte_size() : 0;
+  for (const Value* value : graph.initializers())
+    bytes += value->constant() ? value->constant()->byte_size() : 0;
   return bytes;
 }
 
@@ -85,7 +93,9 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   passes::PassContext ctx = make_context(options, *symbols);
   const std::uint64_t weight_bytes = total_weight_bytes(*model->graph);
   const auto pipeline = options.train ? passes::training_pipeline(ctx) : passes::run_pipeline(ctx);
-  MEZZO_RETURN_IF_ERROR(passes::run_passes(*model, ctx, pipeline, options.runner, &compiled.passes).with_context(path));
+  MEZZO_RETURN_IF_ERROR(passes::run_passes(*model, ctx, pipeline, options.runner, &compiled.passes)
+                            .with_context(path));
+  MEZZO_RETURN_IF_ERROR(check_policy_used(options.policy, ctx.records).with_context(path));
 
   PlanInputs inputs;
   inputs.model = model.get();
@@ -93,7 +103,9 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {
     passes::PassContext eval_ctx = make_context(options, *symbols);
-    MEZZO_RETURN_IF_ERROR(passes::run_passes(*evaluation, eval_ctx, passes::inference_pipeline(eval_ctx)).with_context(path));
+    MEZZO_RETURN_IF_ERROR(
+        passes::run_passes(*evaluation, eval_ctx, passes::inference_pipeline(eval_ctx))
+            .with_context(path));
     inputs.evaluate = evaluation.get();
   }
   StatusOr<PlanDraft> draft = build_plan(inputs);
@@ -101,7 +113,8 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   MEZZO_RETURN_IF_ERROR(passes::plan_memory(*draft));
   compiled.draft = std::make_shared<PlanDraft>(std::move(draft).value());
   if (options.train) {
-    for (const auto& [parameter, gradient] : ctx.training->gradients) compiled.trained.push_back(parameter);
+    for (const auto& [parameter, gradient] : ctx.training->gradients)
+      compiled.trained.push_back(parameter);
   }
 
   compiled.records = std::move(ctx.records);
@@ -119,14 +132,16 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   proto::Provenance* provenance = compiled.draft->plan.mutable_provenance();
   provenance->set_tool_version(MEZZO_VERSION);
   provenance->set_source_name(records.model);
-  for (const auto& [name, value] : options.policy.describe()) (*provenance->mutable_options())[name] = value;
+  for (const auto& [name, value] : options.policy.describe())
+    (*provenance->mutable_options())[name] = value;
   return compiled;
 }
 
 runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft) {
   // Computed tensors (weights stored low) are materialised once, when asked for.
   auto by_name = std::make_shared<std::unordered_map<std::string, TensorRef>>();
-  for (const auto& [index, tensor] : draft->weights) by_name->emplace(draft->plan.tensors(index).name(), tensor);
+  for (const auto& [index, tensor] : draft->weights)
+    by_name->emplace(draft->plan.tensors(index).name(), tensor);
   auto copies = std::make_shared<std::unordered_map<std::string, std::vector<std::byte>>>();
   return [draft, by_name, copies](const std::string& name) -> StatusOr<std::span<const std::byte>> {
     const auto found = by_name->find(name);
@@ -142,20 +157,25 @@ runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft) {
 Status write_plan(const PlanDraft& draft, const std::string& path) {
   namespace fs = std::filesystem;
   proto::Plan plan = draft.plan;
+  // The plan's file is created first and renamed last: no weights are left without their plan.
+  MEZZO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   if (!draft.weights.empty()) {
     const fs::path weights_path = fs::path(path).replace_extension(".safetensors");
     std::vector<runtime::SafetensorsDecl> declarations;
     for (const auto& [index, tensor] : draft.weights) {
       declarations.push_back({plan.tensors(index).name(), tensor->dtype(), tensor->dims()});
     }
-    MEZZO_ASSIGN_OR_RETURN(auto writer, runtime::SafetensorsWriter::create(weights_path.string(), declarations));
+    MEZZO_ASSIGN_OR_RETURN(auto writer,
+                           runtime::SafetensorsWriter::create(weights_path.string(), declarations));
     for (const auto& [index, tensor] : draft.weights) {
-      MEZZO_RETURN_IF_ERROR(tensor->stream([&](std::span<const std::byte> piece) { return writer.write(piece); }));
+      MEZZO_RETURN_IF_ERROR(
+          tensor->stream([&](std::span<const std::byte> piece) { return writer.write(piece); }));
     }
     MEZZO_RETURN_IF_ERROR(writer.commit());
     plan.mutable_provenance()->set_weights_file(weights_path.filename().string());
   }
-  return write_file(path, plan.SerializeAsString());
+  MEZZO_RETURN_IF_ERROR(file.write(plan.SerializeAsString()));
+  return file.commit();
 }
 
 }  // namespace mezzo::cli

@@ -22,9 +22,9 @@ struct CompileOptions {
   passes::TrainingOptions training;
   passes::PadOptions padding;
   std::map<std::string, std::int64_t> dims;  // symbolic dimension -> size, from --dim
-  std::int64_t batch_size = 0;               // binds the first dimension of inputs; 0: as in the model
+  std::int64_t batch_size = 0;  // binds the first dimension of inputs; 0: as in the model
   bool train = false;
-  bool evaluate = true;                      // with train: add the FP32 evaluate phase
+  bool evaluate = true;  // with train: add the FP32 evaluate phase
   passes::RunnerOptions runner;
 };
 

@@ -5,13 +5,15 @@
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
 #include "passes/pipeline.h"
+#include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
 namespace {
 
 std::uint64_t weight_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
-  for (const Value* value : graph.initializers()) bytes += value->constant() ? value->constant()->byte_size() : 0;
+  for (const Value* value : graph.initializers())
+    bytes += value->constant() ? value->constant()->byte_size() : 0;
   return bytes;
 }
 
@@ -20,7 +22,8 @@ std::uint64_t activation_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
   for (const auto& node : graph.nodes()) {
     for (const Value* result : node->results()) {
-      if (result == nullptr || !result->type.is_tensor() || !result->type.tensor.has_static_shape()) continue;
+      if (result == nullptr || !result->type.is_tensor() || !result->type.tensor.has_static_shape())
+        continue;
       bytes += dtype_bytes(result->dtype(), result->tensor_type().elems());
     }
   }
@@ -29,7 +32,8 @@ std::uint64_t activation_bytes(const Graph& graph) {
 
 }  // namespace
 
-StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy, const passes::PadOptions& padding,
+StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
+                                  const passes::PadOptions& padding,
                                   const passes::RunnerOptions& runner) {
   Converted converted;
   ImportOptions import_options;
@@ -43,12 +47,16 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   ctx.records.weight_bytes_before = weight_bytes(*model.graph);
   ctx.records.model = std::filesystem::path(path).filename().string();
   ctx.records.tool_version = MEZZO_VERSION;
-  ctx.records.precision = policy.force_fp32 ? "fp32" : (policy.low == DType::kBFloat16 ? "bf16" : "fp16");
+  ctx.records.precision =
+      policy.force_fp32 ? "fp32" : (policy.low == DType::kBFloat16 ? "bf16" : "fp16");
   const auto pipeline = passes::convert_pipeline(ctx);
   // Activations are counted once types are known, and again at the end.
-  MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, {pipeline.front()}, {}, &converted.passes).with_context(path));
+  MEZZO_RETURN_IF_ERROR(
+      passes::run_passes(model, ctx, {pipeline.front()}, {}, &converted.passes).with_context(path));
   ctx.records.activation_bytes_before = activation_bytes(*model.graph);
-  MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, pipeline, runner, &converted.passes).with_context(path));
+  MEZZO_RETURN_IF_ERROR(
+      passes::run_passes(model, ctx, pipeline, runner, &converted.passes).with_context(path));
+  MEZZO_RETURN_IF_ERROR(check_policy_used(policy, ctx.records).with_context(path));
   refresh_value_info(*model.graph);
   ctx.records.weight_bytes_after = weight_bytes(*model.graph);
   ctx.records.activation_bytes_after = activation_bytes(*model.graph);

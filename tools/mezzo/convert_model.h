@@ -18,7 +18,8 @@ struct Converted {
   std::vector<passes::PassRun> passes;
 };
 
-StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy, const passes::PadOptions& padding,
+StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
+                                  const passes::PadOptions& padding,
                                   const passes::RunnerOptions& runner);
 
 }  // namespace mezzo::cli

@@ -22,8 +22,8 @@ class ArrayList {
  public:
   void add(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape,
            std::uint64_t bytes) {
-    table_.add({printable(name), std::string(dtype_name(dtype)), format_dims(shape),
-                format_bytes(bytes)});
+    table_.add(
+        {printable(name), std::string(dtype_name(dtype)), format_dims(shape), format_bytes(bytes)});
     json_.push_back({{"name", name},
                      {"dtype", std::string(dtype_name(dtype))},
                      {"shape", shape},
@@ -81,15 +81,16 @@ StatusOr<Inspection> inspect_safetensors(const std::string& path, const InspectO
 StatusOr<Inspection> inspect_npz(const std::string& path, const InspectOptions& options) {
   MEZZO_ASSIGN_OR_RETURN(const auto file, runtime::NpzFile::open(path));
   ArrayList list;
-  for (const auto& array : file.arrays()) list.add(array.name, array.dtype, array.shape, array.bytes);
+  for (const auto& array : file.arrays())
+    list.add(array.name, array.dtype, array.shape, array.bytes);
   return finish(list.heading("npz") + list.text(options.width),
                 {{"kind", "npz"}, {"arrays", list.list()}});
 }
 
 StatusOr<Inspection> inspect_checkpoint(const std::string& folder, const InspectOptions& options) {
   MEZZO_ASSIGN_OR_RETURN(const auto checkpoint, runtime::load_checkpoint(folder));
-  MEZZO_ASSIGN_OR_RETURN(
-      const json state, read_json((std::filesystem::path(folder) / "state.json").string()));
+  MEZZO_ASSIGN_OR_RETURN(const json state,
+                         read_json((std::filesystem::path(folder) / "state.json").string()));
   const ArrayList weights = list_of(checkpoint.model), moments = list_of(checkpoint.optimizer);
   std::string text = "checkpoint, checksums fit\n" + state_text(checkpoint.state) + "\n";
   text += weights.heading("weights") + weights.text(options.width);

@@ -41,12 +41,14 @@ Status choose(Model& model, const std::string& loss_output, TrainingView& view) 
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, first));
   MEZZO_ASSIGN_OR_RETURN(const Value* loss, passes::find_loss(*model.graph, loss_output));
   view.loss = loss->name();
-  MEZZO_ASSIGN_OR_RETURN(const auto rest, passes::parse_passes("fold-constants,normalise,fold-constants,recognise,prepare-training"));
+  MEZZO_ASSIGN_OR_RETURN(
+      const auto rest,
+      passes::parse_passes("fold-constants,normalise,fold-constants,recognise,prepare-training"));
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, rest));
   MEZZO_ASSIGN_OR_RETURN(loss, passes::find_loss(*model.graph, view.loss));
-  MEZZO_ASSIGN_OR_RETURN(const auto choices,
-                         passes::select_parameters(*model.graph, *loss, ctx.training_options,
-                                                   ctx.computed_constants));
+  MEZZO_ASSIGN_OR_RETURN(
+      const auto choices,
+      passes::select_parameters(*model.graph, *loss, ctx.training_options, ctx.computed_constants));
   for (const passes::ParameterChoice& choice : choices) {
     view.fates[choice.value->name()] = {choice.trained, choice.reason};
   }
@@ -56,7 +58,8 @@ Status choose(Model& model, const std::string& loss_output, TrainingView& view) 
 TrainingView training_view(const Model& model, const std::string& loss_output) {
   TrainingView view;
   const std::unique_ptr<Model> copy = clone_model(model);
-  if (const Status status = choose(*copy, loss_output, view); !status.ok()) view.why = status.message();
+  if (const Status status = choose(*copy, loss_output, view); !status.ok())
+    view.why = status.message();
   return view;
 }
 
@@ -71,7 +74,8 @@ class ModelPrinter {
     values("outputs", graph_.outputs());
     operators();
     initializers();
-    for (const std::string& warning : warnings) text_ += "warning: " + printable(warning, 400) + "\n";
+    for (const std::string& warning : warnings)
+      text_ += "warning: " + printable(warning, 400) + "\n";
     json_["warnings"] = warnings;
     return {std::move(text_), std::make_shared<const json>(std::move(json_))};
   }
@@ -139,7 +143,11 @@ class ModelPrinter {
 
   void initializers() {
     const TrainingView view = training_view(model_, options_.loss_output);
-    TextTable table({{"initializer", false, 20}, {"type", false, 10}, {"bytes", true}, {"trained"}, {"why", false, 20}});
+    TextTable table({{"initializer", false, 20},
+                     {"type", false, 10},
+                     {"bytes", true},
+                     {"trained"},
+                     {"why", false, 20}});
     json list = json::array();
     std::uint64_t bytes = 0;
     std::size_t trained = 0;

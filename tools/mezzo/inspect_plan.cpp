@@ -50,7 +50,8 @@ class PlanPrinter {
   PlanPrinter(const proto::Plan& plan, int width) : plan_(plan), width_(width) {}
 
   Inspection run() {
-    json_ = {{"kind", "plan"}, {"format_version", plan_.format_version()}, {"target", plan_.target()}};
+    json_ = {
+        {"kind", "plan"}, {"format_version", plan_.format_version()}, {"target", plan_.target()}};
     provenance();
     training();
     arenas();
@@ -69,7 +70,8 @@ class PlanPrinter {
     text_ += fmt::format("plan, format version {}, for {}\nmade from {} by mezzo {}\n",
                          plan_.format_version(), printable(plan_.target(), 40),
                          printable(from.source_name()), printable(from.tool_version(), 40));
-    if (!from.weights_file().empty()) text_ += "weights in " + printable(from.weights_file()) + "\n";
+    if (!from.weights_file().empty())
+      text_ += "weights in " + printable(from.weights_file()) + "\n";
     for (const auto& [name, value] : options) {
       text_ += "  " + printable(name, 60) + ": " + printable(value, 300) + "\n";
     }
@@ -98,7 +100,8 @@ class PlanPrinter {
   }
 
   void arenas() {
-    TextTable table({{"arena", false, 10}, {"bytes", true}, {"alive at most", true}, {"tensors", true}});
+    TextTable table(
+        {{"arena", false, 10}, {"bytes", true}, {"alive at most", true}, {"tensors", true}});
     std::vector<std::size_t> counts(static_cast<std::size_t>(plan_.arenas_size()));
     for (const proto::Tensor& tensor : plan_.tensors()) {
       if (tensor.arena() < counts.size()) ++counts[tensor.arena()];
@@ -108,7 +111,8 @@ class PlanPrinter {
       const proto::Arena& arena = plan_.arenas(i);
       const std::size_t count = counts[static_cast<std::size_t>(i)];
       table.add({printable(arena.name(), 60), format_bytes(arena.bytes()),
-                 arena.live_bytes() > 0 ? format_bytes(arena.live_bytes()) : "-", std::to_string(count)});
+                 arena.live_bytes() > 0 ? format_bytes(arena.live_bytes()) : "-",
+                 std::to_string(count)});
       list.push_back({{"name", arena.name()},
                       {"bytes", arena.bytes()},
                       {"live_bytes", arena.live_bytes()},
@@ -125,17 +129,19 @@ class PlanPrinter {
   void phases() {
     json list = json::array();
     for (const proto::Phase& phase : plan_.phases()) {
-      TextTable table({{"#", true}, {"op", false, 10}, {"result", false, 14}, {"type"}, {"node", false, 16}});
+      TextTable table(
+          {{"#", true}, {"op", false, 10}, {"result", false, 14}, {"type"}, {"node", false, 16}});
       json steps = json::array();
       for (int i = 0; i < phase.steps_size(); ++i) {
         const proto::Step& step = phase.steps(i);
         const int result = step.outputs_size() > 0 ? step.outputs(0) : -1;
         table.add({std::to_string(i), printable(step.op(), 60), operand_text(result),
                    result >= 0 ? type_text(plan_.tensors(result)) : "-", printable(step.node())});
-        steps.push_back({{"op", step.op()},
-                         {"node", step.node()},
-                         {"inputs", std::vector<int>(step.inputs().begin(), step.inputs().end())},
-                         {"outputs", std::vector<int>(step.outputs().begin(), step.outputs().end())}});
+        steps.push_back(
+            {{"op", step.op()},
+             {"node", step.node()},
+             {"inputs", std::vector<int>(step.inputs().begin(), step.inputs().end())},
+             {"outputs", std::vector<int>(step.outputs().begin(), step.outputs().end())}});
       }
       text_ += fmt::format("\n{}: {} steps\n", phase_name(phase.kind()), phase.steps_size());
       text_ += table.text(width_);
@@ -183,11 +189,18 @@ class PlanPrinter {
     json_["parameters"] = std::move(list);
     json_["states"] = std::move(states);
     if (!table.empty()) text_ += "\n" + table.text(width_);
-    if (plan_.states_size() > 0) text_ += fmt::format("and {} running statistics\n", plan_.states_size());
+    if (plan_.states_size() > 0)
+      text_ += fmt::format("and {} running statistics\n", plan_.states_size());
   }
 
   void tensors() {
-    TextTable table({{"#", true}, {"tensor", false, 20}, {"type"}, {"role"}, {"arena"}, {"offset", true}, {"bytes", true}});
+    TextTable table({{"#", true},
+                     {"tensor", false, 20},
+                     {"type"},
+                     {"role"},
+                     {"arena"},
+                     {"offset", true},
+                     {"bytes", true}});
     json list = json::array();
     for (int i = 0; i < plan_.tensors_size(); ++i) {
       const proto::Tensor& tensor = plan_.tensors(i);

@@ -1,13 +1,16 @@
 // The command line. Exit status: 0 fine, 1 the input's fault (or ours: "internal error"), 2 usage.
+// An error is one line on standard error.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <new>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/config_file.h"
 
 namespace mezzo::cli {
 namespace {
@@ -15,74 +18,158 @@ namespace {
 struct Command {
   const char* name;
   const char* summary;
-  const char* example;
+  const char* examples;
   Work (*add)(CLI::App&);
 };
 
 constexpr Command kCommands[] = {
-    {"convert", "rewrite an ONNX model to mixed precision", "mezzo convert model.onnx -o mixed.onnx --report report.html", add_convert},
-    {"train", "train an ONNX model in mixed precision",
-     "mezzo train model.onnx --data train.npz --batch-size 32 --epochs 10 --precision bf16 --out run", add_train},
-    {"compile", "make a plan for the runtime", "mezzo compile model.onnx -o model.plan --train --batch-size 32", add_compile},
-    {"run", "execute a model or plan", "mezzo run model.onnx --input x.npz --output y.npz", add_run},
-    {"inspect", "print a model, plan or checkpoint readably", "mezzo inspect model.plan", add_inspect},
-    {"report", "show where every cast goes and why", "mezzo report model.onnx -o report.html", add_report},
-    {"opt", "run named passes on a model or its text form", "mezzo opt graph.onnxtxt --passes=infer-shapes,fold-casts", add_opt},
+    {"convert", "Rewrite an ONNX model to mixed precision.",
+     "  mezzo convert model.onnx -o mixed.onnx --precision fp16 --report report.html\n"
+     "  mezzo convert model.onnx -o mixed.onnx --pin '^/aspp/' --deny-op Softplus\n",
+     add_convert},
+    {"train", "Train an ONNX model that has its loss as an output.",
+     "  mezzo train model.onnx --data train.npz --batch-size 32 --epochs 10 --precision bf16 --out "
+     "run\n"
+     "  mezzo train model.onnx --data train.npz --batch-size 32 --steps 1000 --precision fp16 \\\n"
+     "      --optimizer adamw --lr 3e-4 --schedule warmup-cosine --warmup-steps 100 --clip-norm 1\n"
+     "  mezzo train model.onnx --config run.json --resume run/checkpoint\n",
+     add_train},
+    {"compile", "Make a plan for the runtime from an ONNX model.",
+     "  mezzo compile model.onnx -o model.plan --precision bf16\n"
+     "  mezzo compile model.onnx -o train.plan --train --batch-size 32 --explain\n",
+     add_compile},
+    {"run", "Execute a model or a plan on given inputs.",
+     "  mezzo run model.onnx --input x.npz --output y.npz\n"
+     "  mezzo run model.plan --input x.npz --output y.npz --threads 2\n",
+     add_run},
+    {"inspect", "Print what a model, plan, checkpoint or archive of arrays holds.",
+     "  mezzo inspect model.onnx\n"
+     "  mezzo inspect run/checkpoint --json\n",
+     add_inspect},
+    {"report", "Show where every cast goes and why, without writing a model.",
+     "  mezzo report model.onnx -o report.html\n"
+     "  mezzo report model.onnx --precision bf16 --text\n",
+     add_report},
+    {"opt", "Run named passes on a model or its text form: the developers' door.",
+     "  mezzo opt --list-passes\n"
+     "  mezzo opt graph.onnxtxt --passes=infer-shapes,fold-casts\n",
+     add_opt},
 };
 
-// CLI11 names an unknown option, but not what was meant.
-std::string suggestion(const CLI::App& app, const std::vector<std::string>& extras) {
+std::vector<std::string> long_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  for (const std::string& extra : extras) {
-    if (extra.rfind("--", 0) == 0) return did_you_mean(extra.substr(0, extra.find('=')), names);
-  }
-  return {};
+  return names;
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* where = &app;
-  for (const CLI::App* sub : app.get_subcommands()) where = sub;
-  std::fprintf(stderr, "error: %s%s\nHint: `%s --help` lists the options\n", error.what(),
-               suggestion(*where, where->remaining()).c_str(),
-               (where == &app ? "mezzo" : "mezzo " + where->get_name()).c_str());
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+int usage_error(const std::string& message, const std::string& command) {
+  std::fprintf(stderr, "error: %s Hint: `%s --help` shows what can be given\n",
+               one_line(message).c_str(), command.c_str());
   return 2;
+}
+
+std::string unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  return "unknown command '" + printable(name) + "': expected one of " + join(names, ", ") + "." +
+         did_you_mean(name, names);
+}
+
+// Of arguments that nothing took, options count first: a value may only be left over because its
+// option was misspelt.
+std::string unexpected(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument.size() < 2 || argument[0] != '-') continue;
+    const std::string name = argument.substr(0, argument.find('='));
+    return "unknown option '" + printable(name) + "'." + did_you_mean(name, long_names(app));
+  }
+  return "unexpected argument '" + printable(arguments.front()) + "'.";
+}
+
+// CLI11's own words, in our form.
+std::string describe(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> left = app.remaining();
+  if (!left.empty()) return unexpected(app, left);
+  std::string text = error.what();
+  const auto ends_with = [&](const std::string& end) {
+    return text.size() > end.size() && text.ends_with(end);
+  };
+  if (ends_with(" is required")) {
+    text.resize(text.size() - std::string(" is required").size());
+    return text[0] == '-' ? "option " + text + " is missing."
+                          : "the argument '" + text + "' is missing.";
+  }
+  if (ends_with(" missing")) return text.substr(0, text.find(':')) + ": expected a value.";
+  if (const std::size_t at = text.find(" excludes "); at != std::string::npos) {
+    return text.substr(0, at) + " and " + text.substr(at + 10) + " cannot be given together.";
+  }
+  return text.ends_with('.') || text.ends_with('?') ? text : text + ".";
 }
 
 int report_status(const Status& status) {
   if (status.ok()) return 0;
   const char* kind = status.code() == StatusCode::kInternal ? "internal error" : "error";
-  std::fprintf(stderr, "%s: %s\n", kind, status.message().c_str());
+  std::fprintf(stderr, "%s: %s\n", kind, one_line(status.message()).c_str());
   return 1;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app{"mezzo rewrites ONNX models to mixed precision and trains them without Python."};
-  app.set_version_flag("--version", MEZZO_VERSION);
+// Parses with CLI11, which throws. -1: go on.
+int parse(CLI::App& app, CLI::App* command, std::vector<std::string> arguments) {
+  const std::string shown = command == nullptr ? "mezzo" : "mezzo " + command->get_name();
+  if (command != nullptr) {
+    const Status config = add_config_file(*command, arguments);
+    if (!config.ok()) return report_status(config);
+    arguments.insert(arguments.begin(), command->get_name());
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(describe(command == nullptr ? app : *command, error), shown);
+  }
+  return -1;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  CLI::App app{"mezzo rewrites ONNX models to mixed precision and trains them without Python.",
+               "mezzo"};
+  app.set_version_flag("--version", std::string("mezzo ") + MEZZO_VERSION,
+                       "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
   app.require_subcommand(1);
-  std::vector<std::pair<CLI::App*, Work>> commands;
+  app.get_formatter()->column_width(34);
+  app.get_formatter()->label("REQUIRED", "(required)");
+  // Whoever wraps a command can append options that overrule earlier ones.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.footer("`mezzo COMMAND --help` shows its options and examples.");
+
+  CLI::App* chosen = nullptr;
+  Work work;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->footer(std::string("Example:\n  ") + command.example);
-    commands.emplace_back(sub, command.add(*sub));
+    sub->footer(std::string("Examples:\n") + command.examples);
+    Work of_command = command.add(*sub);
+    if (arguments.empty() || arguments[0] != command.name) continue;
+    chosen = sub;
+    work = std::move(of_command);
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForAllHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
-  } catch (const CLI::ParseError& error) {
-    return usage_error(app, error);
+  if (chosen == nullptr && !arguments.empty() && arguments[0][0] != '-') {
+    return usage_error(unknown_command(arguments[0]), "mezzo");
   }
-  for (const auto& [sub, work] : commands) {
-    if (*sub) return report_status(work());
-  }
-  return 2;
+  if (arguments.empty()) return usage_error("no command given.", "mezzo");
+  const std::vector<std::string> rest(arguments.begin() + (chosen == nullptr ? 0 : 1),
+                                      arguments.end());
+  const int status = parse(app, chosen, rest);
+  return status >= 0 ? status : report_status(work());
 }
 
 }  // namespace
@@ -90,7 +177,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return mezzo::cli::run(argc, argv);
+    return mezzo::cli::run({argv + std::min(argc, 1), argv + argc});
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: out of memory\n");
   } catch (const std::exception& exception) {

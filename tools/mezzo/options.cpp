@@ -3,30 +3,55 @@
 #include <sched.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
+#include "compiler/ops/op_def.h"
+#include "compiler/support/text.h"
 #include "passes/precision/cost_model.h"
+#include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
 
 void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
-  const std::vector<std::string> precisions =
-      takes_fp32 ? std::vector<std::string>{"fp32", "bf16", "fp16"} : std::vector<std::string>{"bf16", "fp16"};
-  app.add_option("--precision", precision, "low type (default: bf16 where the target has it, else fp16)")
-      ->check(CLI::IsMember(precisions));
-  app.add_flag("--fp32", force_fp32, "keep everything in FP32, for debugging");
-  app.add_option("--pin", pins, "keep nodes whose name matches REGEX in FP32; repeatable")->type_name("REGEX")->allow_extra_args(false);
-  app.add_option("--deny-op", deny_ops, "keep an op type in FP32; repeatable")->type_name("TYPE")->allow_extra_args(false);
-  app.add_option("--allow-op", allow_ops, "run an op type low; repeatable")->type_name("TYPE")->allow_extra_args(false);
-  app.add_option("--assign", assign, "how free nodes are decided")->check(CLI::IsMember({"cut", "propagate"}))->capture_default_str();
-  app.add_option("--target", target, "cost model")->check(CLI::IsMember(passes::target_names()))->capture_default_str();
-  app.add_option("--pad-channels", pad_channels, "pad channels to a multiple where it pays; off: never")
-      ->check(CLI::IsMember({"off", "8", "16", "32", "64"}))
+  app.option_defaults()->group("Precision");
+  const std::vector<std::string> precisions = takes_fp32
+                                                  ? std::vector<std::string>{"fp32", "bf16", "fp16"}
+                                                  : std::vector<std::string>{"bf16", "fp16"};
+  app.add_option("--precision", precision,
+                 "Low type (default: bf16 where the target has it, else fp16)")
+      ->type_name("TYPE")
+      ->check(one_of(precisions));
+  app.add_flag("--fp32", force_fp32, "Keep everything in FP32, for debugging");
+  repeatable(app.add_option("--pin", pins, "Keep nodes whose name matches in FP32; repeatable"))
+      ->type_name("REGEX")
+      ->check(regular_expression());
+  repeatable(app.add_option("--deny-op", deny_ops, "Keep an operator type in FP32; repeatable"))
+      ->type_name("OP");
+  repeatable(app.add_option("--allow-op", allow_ops, "Run an operator type low; repeatable"))
+      ->type_name("OP");
+  app.add_option("--assign", assign, "Free nodes: exact minimum cut, or painting as AMP tools do")
+      ->type_name("METHOD")
+      ->check(one_of({"cut", "propagate"}))
+      ->capture_default_str();
+  std::vector<std::string> targets;
+  for (const auto& name : passes::target_names()) targets.emplace_back(name);
+  app.add_option("--target", target, "Machine whose cost model decides")
+      ->type_name("NAME")
+      ->check(one_of(targets))
+      ->capture_default_str();
+  app.add_option("--pad-channels", pad_channels, "Pad channels to a multiple of N, or off")
+      ->type_name("N")
+      ->check(one_of({"off", "8", "16", "32", "64"}))
       ->capture_default_str();
   if (has_io) {
-    app.add_option("--io", io, "types of graph inputs and outputs")->check(CLI::IsMember({"keep", "low"}))->capture_default_str();
+    app.add_option("--io", io, "Types of graph inputs and outputs: as they are, or low")
+        ->type_name("TYPES")
+        ->check(one_of({"keep", "low"}))
+        ->capture_default_str();
   }
+  app.option_defaults()->group("Options");
 }
 
 StatusOr<passes::PrecisionPolicy> PolicyOptions::to_policy() const {
@@ -37,7 +62,8 @@ StatusOr<passes::PrecisionPolicy> PolicyOptions::to_policy() const {
   policy.io = io == "low" ? passes::IoTypes::kLow : passes::IoTypes::kKeep;
   // Volta has FP16 Tensor Cores only; all newer targets take BF16 as well.
   const bool default_bf16 = target != "v100";
-  policy.low = precision == "bf16" || (precision.empty() && default_bf16) ? DType::kBFloat16 : DType::kFloat16;
+  policy.low = precision == "bf16" || (precision.empty() && default_bf16) ? DType::kBFloat16
+                                                                          : DType::kFloat16;
   policy.pins = pins;
   policy.deny_ops = deny_ops;
   policy.allow_ops = allow_ops;
@@ -51,8 +77,48 @@ passes::PadOptions PolicyOptions::to_padding() const {
   return padding;
 }
 
+namespace {
+
+Status check_pins(const passes::PrecisionPolicy& policy, const Records& records) {
+  for (const std::string& text : policy.pins) {
+    MEZZO_ASSIGN_OR_RETURN(const Pattern pattern, Pattern::compile(text, "--pin"));
+    // Nodes without a name are pinned by their results' names, which only the cause tells.
+    const bool used =
+        std::any_of(records.nodes.begin(), records.nodes.end(), [&](const NodeDecision& node) {
+          return pattern.matches(node.node) || node.cause == "--pin " + text;
+        });
+    if (!used) {
+      return invalid_argument("--pin '" + printable(text) +
+                              "': matches no node. Hint: `mezzo inspect` lists their names");
+    }
+  }
+  return ok_status();
+}
+
+Status check_ops(const char* option, const std::vector<std::string>& ops, const Records& records) {
+  std::vector<std::string> names;
+  for (const NodeDecision& node : records.nodes) names.push_back(node.op_type);
+  for (const OpDef* def : all_ops()) names.emplace_back(def->name);
+  for (const std::string& op : ops) {
+    if (std::find(names.begin(), names.end(), op) != names.end()) continue;
+    return invalid_argument(std::string(option) + " '" + printable(op) + "': no such operator." +
+                            did_you_mean(op, names));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Status check_policy_used(const passes::PrecisionPolicy& policy, const Records& records) {
+  if (records.nodes.empty()) return ok_status();  // nothing was decided: --fp32
+  MEZZO_RETURN_IF_ERROR(check_pins(policy, records));
+  MEZZO_RETURN_IF_ERROR(check_ops("--deny-op", policy.deny_ops, records));
+  return check_ops("--allow-op", policy.allow_ops, records);
+}
+
 void DumpOptions::add_to(CLI::App& app) {
-  app.add_option("--dump-to", dump_to, "write the graph after every pass into this folder")->type_name("DIR");
+  app.add_option("--dump-to", dump_to, "Write the graph after every pass into this folder")
+      ->type_name("DIR");
 }
 
 passes::RunnerOptions DumpOptions::to_runner() const {
@@ -63,7 +129,10 @@ passes::RunnerOptions DumpOptions::to_runner() const {
 }
 
 void DimOptions::add_to(CLI::App& app) {
-  app.add_option("--dim", texts, "size of a symbolic dimension; repeatable")->type_name("NAME=N")->allow_extra_args(false);
+  repeatable(app.add_option("--dim", texts, "Size of a symbolic dimension; repeatable"))
+      ->type_name("NAME=N")
+      ->check(
+          accepted_by([](const std::string& text) { return DimOptions{{text}}.parse().status(); }));
 }
 
 StatusOr<std::map<std::string, std::int64_t>> DimOptions::parse() const {
@@ -74,19 +143,24 @@ StatusOr<std::map<std::string, std::int64_t>> DimOptions::parse() const {
     const char* end = text.data() + text.size();
     const bool parsed = equals != std::string::npos && equals > 0 &&
                         std::from_chars(text.data() + equals + 1, end, size).ptr == end && size > 0;
-    if (!parsed) return invalid_argument("--dim '" + text + "': expected NAME=N with N of at least 1");
+    if (!parsed)
+      return invalid_argument("expected NAME=N with N of at least 1, got '" + printable(text) +
+                              "'");
     sizes[text.substr(0, equals)] = size;
   }
   return sizes;
 }
 
 void ThreadOptions::add_to(CLI::App& app) {
-  app.add_option("--threads", threads, "worker threads (default: OMP_NUM_THREADS, else all cores)")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", threads, "Worker threads (default: OMP_NUM_THREADS, else all cores)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
 }
 
 int ThreadOptions::count() const {
   if (threads > 0) return threads;
-  if (const char* text = std::getenv("OMP_NUM_THREADS"); text != nullptr && std::atoi(text) > 0) return std::atoi(text);
+  if (const char* text = std::getenv("OMP_NUM_THREADS"); text != nullptr && std::atoi(text) > 0)
+    return std::atoi(text);
   cpu_set_t cores;
   CPU_ZERO(&cores);
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/report/records.h"
 #include "compiler/support/status.h"
 #include "passes/pass.h"
 #include "passes/pass_runner.h"
@@ -18,8 +19,8 @@ namespace mezzo::cli {
 
 // Precision policy as given on the command line; to_policy() checks and translates.
 struct PolicyOptions {
-  std::string precision;          // "", "fp16", "bf16" or, for train and compile, "fp32"
-  bool force_fp32 = false;        // --fp32
+  std::string precision;    // "", "fp16", "bf16" or, for train and compile, "fp32"
+  bool force_fp32 = false;  // --fp32
   std::string assign = "cut";
   std::string io = "keep";
   std::string target = "cpu";
@@ -30,6 +31,10 @@ struct PolicyOptions {
   StatusOr<passes::PrecisionPolicy> to_policy() const;
   passes::PadOptions to_padding() const;
 };
+
+// InvalidArgument where a --pin matches no node, or --deny-op or --allow-op names an operator that
+// neither the model nor the catalogue has: most likely a slip. `records` are those of the run.
+Status check_policy_used(const passes::PrecisionPolicy& policy, const Records& records);
 
 struct DumpOptions {
   std::string dump_to;
