@@ -12,54 +12,13 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
+#include "passes/autodiff/exporter_notes.h"
 
 namespace mezzo::passes {
 namespace {
 
 constexpr const char* kRandomCounter = "random_counter";
 constexpr const char* kStatePrefix = "state/";
-
-std::string metadata_of(const Node& node, std::string_view key) {
-  for (const auto& [name, value] : node.metadata) {
-    if (name == key) return value;
-  }
-  return {};
-}
-
-// The module path that PyTorch's exporter notes for a node: the deepest entry of "['', 'net',
-// 'net.1', ...]" before the function's own name.
-std::string module_of(const Node& node) {
-  const std::string scopes = metadata_of(node, "pkg.torch.onnx.name_scopes");
-  std::vector<std::string> parts;
-  for (std::size_t at = scopes.find('\''); at != std::string::npos;) {
-    const std::size_t end = scopes.find('\'', at + 1);
-    if (end == std::string::npos) break;
-    parts.push_back(scopes.substr(at + 1, end - at - 1));
-    at = scopes.find('\'', end + 1);
-  }
-  return parts.size() >= 2 ? parts[parts.size() - 2] : std::string();
-}
-
-// The optimising exporter notes its rewrites; a BatchNormalization folded into a convolution leaves
-// neither scale nor bias to train, and its running statistics no longer move.
-Status check_nothing_folded(const Graph& graph) {
-  std::vector<std::string> gone;
-  for (const auto& node : graph.nodes()) {
-    if (metadata_of(*node, "pkg.onnxscript.rewriter.rule_name").find("FuseBatchNorm") ==
-        std::string::npos)
-      continue;
-    const std::string module = module_of(*node);
-    gone.push_back(module.empty() ? "the one before " + describe(*node) : "'" + module + "'");
-  }
-  if (gone.empty()) return ok_status();
-  return invalid_argument(
-      "the exporter folded " + std::to_string(gone.size()) +
-      " BatchNormalization layers into convolutions, so their scale, bias and statistics are gone "
-      "and cannot be trained: " +
-      join(gone, ", ") +
-      ". Hint: export with torch.onnx.export(..., optimize=False), or with dynamo=False and "
-      "training=TrainingMode.TRAINING");
-}
 
 class Preparer {
  public:
@@ -175,6 +134,12 @@ void normalise_by_running_statistics(Graph& graph, Node* node) {
 
 StatusOr<bool> prepare_training(Model& model, PassContext& ctx) {
   MEZZO_RETURN_IF_ERROR(check_nothing_folded(*model.graph));
+  if (const std::vector<std::string> lost = lost_parameters(*model.graph); !lost.empty()) {
+    ctx.records.warnings.push_back(
+        "the exporter computed with " + std::to_string(lost.size()) +
+        " parameters ahead of time, so they are not trained under their own names: " +
+        join(lost, ", ") + ". Hint: export with torch.onnx.export(..., optimize=False)");
+  }
   if (!ctx.training) ctx.training.emplace();
   return Preparer(model, ctx).run();
 }
