@@ -5,6 +5,7 @@
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
 #include "passes/pipeline.h"
+#include "passes/precision/cost_model.h"
 #include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
@@ -17,14 +18,13 @@ std::uint64_t weight_bytes(const Graph& graph) {
   return bytes;
 }
 
-// Bytes of all node results with a static shape.
+// Bytes of all node results with a shape, unknown dimensions as the cost model counts them.
 std::uint64_t activation_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
   for (const auto& node : graph.nodes()) {
     for (const Value* result : node->results()) {
-      if (result == nullptr || !result->type.is_tensor() || !result->type.tensor.has_static_shape())
-        continue;
-      bytes += dtype_bytes(result->dtype(), result->tensor_type().elems());
+      if (result == nullptr || !result->type.is_tensor() || !result->tensor_type().shape) continue;
+      bytes += dtype_bytes(result->dtype(), passes::estimated_elems(*result));
     }
   }
   return bytes;
@@ -52,7 +52,8 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   const auto pipeline = passes::convert_pipeline(ctx);
   // Activations are counted once types are known, and again at the end.
   MEZZO_RETURN_IF_ERROR(
-      passes::run_passes(model, ctx, {pipeline.front()}, {}, &converted.passes).with_context(path));
+      passes::run_passes(model, ctx, {passes::find_pass("infer-shapes")}, {}, nullptr)
+          .with_context(path));
   ctx.records.activation_bytes_before = activation_bytes(*model.graph);
   MEZZO_RETURN_IF_ERROR(
       passes::run_passes(model, ctx, pipeline, runner, &converted.passes).with_context(path));

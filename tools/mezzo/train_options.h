@@ -1,0 +1,48 @@
+// Options of `mezzo train`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/support/status.h"
+#include "passes/pass.h"
+#include "runtime/exec/trainer.h"
+#include "tools/mezzo/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mezzo::cli {
+
+struct TrainOptions {
+  std::string model, data, eval_data, out = "run", resume;
+  PolicyOptions policy;
+  DumpOptions dump;
+  DimOptions dims;
+  ThreadOptions threads;
+  passes::TrainingOptions training;
+  runtime::TrainerOptions trainer;  // complete after read()
+  std::int64_t batch_size = 0, steps = 0, epochs = 0, save_every = 0;
+  bool no_shuffle = false, json = false, profile = false;
+
+  void add_to(CLI::App& app);
+  // Brings the options into the form that the runtime takes and checks how they fit together;
+  // reads no file.
+  Status read();
+  // What must not differ between a run and its continuation, as text.
+  std::string digest() const;
+
+ private:
+  void add_data_options(CLI::App& app);
+  void add_output_options(CLI::App& app);
+  void add_optimizer_options(CLI::App& app);
+  void add_schedule_options(CLI::App& app);
+  void add_loss_scale_options(CLI::App& app);
+
+  std::string optimizer_ = "sgd", schedule_ = "constant", betas_;
+  std::string loss_scale_, loss_scale_max_ = "65536", on_overflow_ = "skip", device_ = "cpu",
+                           config_;
+};
+
+}  // namespace mezzo::cli
