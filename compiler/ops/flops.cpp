@@ -2,7 +2,9 @@
 // (2 per multiply-add); for the rest the number per element is a rough count of the operations a
 // vectorised kernel needs, good enough where the time is that of memory anyway.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "compiler/ops/op_def.h"
@@ -10,15 +12,16 @@
 namespace mezzo {
 namespace {
 
-// Product of dims as double, so that nothing overflows; nullopt unless all are numbers.
+double extent_of(const Dim& dim) {
+  return static_cast<double>(dim.known() ? dim.value : kAssumedExtent);
+}
+
+// Product of dims as double, so that nothing overflows; nullopt if the rank is unknown.
 std::optional<double> elems(const Value* value) {
   if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().shape)
     return std::nullopt;
   double product = 1.0;
-  for (const Dim& dim : *value->tensor_type().shape) {
-    if (!dim.known()) return std::nullopt;
-    product *= static_cast<double>(dim.value);
-  }
+  for (const Dim& dim : *value->tensor_type().shape) product *= extent_of(dim);
   return product;
 }
 
@@ -29,8 +32,8 @@ std::optional<double> extent(const Value* value, int index) {
   const auto& shape = *value->tensor_type().shape;
   const int rank = static_cast<int>(shape.size());
   const int at = index < 0 ? index + rank : index;
-  if (at < 0 || at >= rank || !shape[at].known()) return std::nullopt;
-  return static_cast<double>(shape[at].value);
+  if (at < 0 || at >= rank) return std::nullopt;
+  return extent_of(shape[at]);
 }
 
 double product(std::optional<double> a, std::optional<double> b, double factor = 1.0) {
@@ -64,6 +67,34 @@ double rnn_flops(const Node& node) {
   return 2.0 * *steps * *batch * (*w + *r);
 }
 
+// Scores and weighted sum: two products, [S, D] x [D, L] and [S, L] x [L, D] per head.
+double attention_flops(const Node& node) {
+  return product(elems(node.operand(0)), extent(node.operand(1), -2), 4.0);
+}
+
+// Every combination of the labels' values is one multiply-add per operand beyond the first.
+double einsum_flops(const Node& node) {
+  const std::string equation = node.string_attribute("equation", "");
+  std::map<char, double> extents;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < node.operand_count(); ++i) {
+    int dim = 0;
+    for (; at < equation.size() && equation[at] != ',' && equation[at] != '-'; ++at) {
+      if (equation[at] == ' ') continue;
+      const auto size = extent(node.operand(i), dim++);
+      if (!size || equation[at] == '.')
+        return 0.0;  // an ellipsis: labels do not name every dimension
+      double& known = extents[equation[at]];
+      known = std::max(known, *size);
+    }
+    ++at;
+  }
+  double combinations =
+      node.operand_count() > 1 ? 2.0 * static_cast<double>(node.operand_count() - 1) : 1.0;
+  for (const auto& [label, size] : extents) combinations *= size;
+  return combinations;
+}
+
 std::optional<double> contraction_flops(const Node& node) {
   const std::string_view op = node.op_type();
   if (op == "MatMul" || op == "MatMulInteger") return matmul_flops(node, false);
@@ -74,6 +105,8 @@ std::optional<double> contraction_flops(const Node& node) {
   if (op == "ConvGradInput") return conv_flops(node.operand(0), node.operand(1));
   if (op == "ConvGradWeight") return conv_flops(node.operand(0), node.result());
   if (op == "ConvTranspose") return conv_transpose_flops(node);
+  if (op == "Attention" || op == "MultiHeadAttention") return attention_flops(node);
+  if (op == "Einsum") return einsum_flops(node);
   if (op == "RNN" || op == "LSTM" || op == "GRU") return rnn_flops(node);
   return std::nullopt;
 }

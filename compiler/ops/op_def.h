@@ -109,7 +109,12 @@ Builder::InferTypes type_inference(const Model& model);
 // 13 or later (`normalise` raises older models), as Softmax changed its meaning there.
 StatusOr<LoweredOp> lower(const Node& node);
 
-// Floating-point operations of a node (2 per multiply-add), from static shapes; 0 where unknown.
+// What a dimension counts as in estimates whose extent is not known ("batch" and its like). Only the
+// ratios between nodes matter, and 16 is enough for a batch to be more than one sample.
+inline constexpr std::int64_t kAssumedExtent = 16;
+
+// Floating-point operations of a node (2 per multiply-add), unknown dimensions as above; 0 where
+// not even the rank is known.
 double flops(const Node& node);
 
 }  // namespace mezzo

@@ -1,5 +1,6 @@
 // Every gradient rule against central differences, in double on the reference kernels.
 #include <cmath>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -145,6 +146,54 @@ TEST(Gradient, EqualsCentralDifferences) {
     ++checked;
   }
   EXPECT_GT(checked, 150);
+}
+
+// Rules must also work where the batch is a symbol: what they build has the operand's shape.
+TEST(Gradient, SymbolicBatches) {
+  const Dim batch = Dim::symbolic("batch");
+  const TensorType rows(DType::kFloat32, {batch, Dim(4)});
+  const TensorType cube(DType::kFloat32, {batch, Dim(3), Dim(4)});
+  const TensorType image(DType::kFloat32, {batch, Dim(2), Dim(6), Dim(6)});
+  struct Case {
+    const char* op;
+    std::vector<TensorType> operands;
+    std::vector<Builder::NamedValue> attributes;
+  };
+  const Case cases[] = {
+      {"Add", {rows, TensorType::of(DType::kFloat32, {4})}, {}},
+      {"Mul", {cube, TensorType::of(DType::kFloat32, {3, 1})}, {}},
+      {"MatMul", {cube, TensorType::of(DType::kFloat32, {4, 5})}, {}},
+      {"Gemm",
+       {rows, TensorType::of(DType::kFloat32, {4, 5}), TensorType::of(DType::kFloat32, {5})},
+       {}},
+      {"Flatten", {image}, {}},
+      {"Conv", {image, TensorType::of(DType::kFloat32, {3, 2, 3, 3})}, {}},
+      {"MaxPool", {image}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}}},
+      {"GlobalAveragePool", {image}, {}},
+      {"Softmax", {rows}, {}},
+      {"ReduceMean", {image}, {{"axes", std::vector<std::int64_t>{2, 3}}}},
+      {"LayerNormalization", {cube, TensorType::of(DType::kFloat32, {4})}, {}},
+  };
+  for (const Case& sample : cases) {
+    SCOPED_TRACE(sample.op);
+    Model model;
+    model.set_opset("", 17);
+    model.graph = std::make_unique<Graph>("g");
+    std::vector<Value*> operands;
+    for (const TensorType& type : sample.operands)
+      operands.push_back(model.graph->add_input("", type));
+    Builder builder(*model.graph, type_inference(model));
+    Node* node = builder.node(sample.op, operands, 1, sample.attributes);
+    Value* dy = model.graph->add_input("dy", node->result()->type);
+    GradientContext ctx{builder, *node, {dy}, std::vector<bool>(operands.size(), true)};
+    const auto grads = find_op(*node)->gradient(ctx);
+    ASSERT_THAT(grads, IsOk());
+    ASSERT_THAT(builder.status(), IsOk());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      ASSERT_NE((*grads)[i], nullptr);
+      EXPECT_EQ(to_string((*grads)[i]->type), to_string(operands[i]->type)) << "operand " << i;
+    }
+  }
 }
 
 TEST(Gradient, EveryRuleHasASample) {

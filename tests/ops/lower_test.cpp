@@ -187,6 +187,13 @@ TEST(Flops, CountsMultiplyAdds) {
             count(conv));
   EXPECT_EQ(count({.op = "Add", .operands = {f({2, 3}), f({3})}}), 6.0);
   EXPECT_EQ(count({.op = "Transpose", .operands = {f({2, 3})}}), 0.0);
+  EXPECT_EQ(
+      count({.op = "Attention", .operands = {f({1, 2, 3, 8}), f({1, 2, 5, 8}), f({1, 2, 5, 8})}}),
+      2.0 * 2 * (1 * 2 * 3 * 5 * 8));
+  EXPECT_EQ(count({.op = "Einsum",
+                   .operands = {f({2, 3, 4}), f({2, 4, 5})},
+                   .attributes = {{"equation", std::string("bij, bjk -> bik")}}}),
+            2.0 * 2 * 3 * 4 * 5);
 }
 
 }  // namespace
