@@ -9,8 +9,7 @@
 namespace mezzo::passes {
 namespace {
 
-constexpr double kSymbolicDim = 16;  // a guess for "batch" and its like; only ratios matter
-constexpr double kReached = 0.5;     // share of the peak that kernels reach
+constexpr double kReached = 0.5;  // share of the peak that kernels reach
 
 constexpr std::array<TargetFacts, 4> kTargets = {{
     // One core of a server with 512-bit vectors and BF16 dot products; no launch but a call. FP16
@@ -56,7 +55,7 @@ std::int64_t estimated_elems(const Value& value) {
   if (!value.type.is_tensor() || !value.tensor_type().shape) return 1;
   double elems = 1;
   for (const Dim& dim : *value.tensor_type().shape)
-    elems *= dim.known() ? static_cast<double>(dim.value) : kSymbolicDim;
+    elems *= static_cast<double>(dim.known() ? dim.value : kAssumedExtent);
   return static_cast<std::int64_t>(std::min(elems, 1e15));
 }
 
