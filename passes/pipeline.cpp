@@ -19,6 +19,7 @@
 #include "passes/precision/fold_casts.h"
 #include "passes/precision/hoist_casts.h"
 #include "passes/precision/insert_casts.h"
+#include "passes/precision/raise_for_precision.h"
 
 namespace mezzo::passes {
 namespace {
@@ -38,6 +39,8 @@ constexpr std::array kPasses = {
     PassInfo{"pad-channels", pad_channels, "pads channels to a multiple of 8", kTyped},
     PassInfo{"differentiate", differentiate, "adds the backward graph", kTyped, kDifferentiated},
     PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
+    PassInfo{"raise-for-precision", raise_for_precision,
+             "brings the model to an opset that has the low type"},
     PassInfo{"assign-precision", assign_precision, "decides what runs low", kTyped, kAssigned},
     PassInfo{"insert-casts", insert_casts, "puts casts on the boundaries", kAssigned, kMixed},
     PassInfo{"fold-casts", fold_casts, "removes casts that change nothing"},
@@ -105,7 +108,7 @@ StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names) {
 }
 
 std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = by_name({"infer-shapes"});
+  std::vector<const PassInfo*> passes = by_name({"raise-for-precision", "infer-shapes"});
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass :
        by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "fold-casts"})) {
@@ -140,9 +143,15 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = executable_form({"infer-shapes", "inference-form"});
-  // Parameters are shared with the training phases, so they are padded here as there.
-  if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+  std::vector<const PassInfo*> passes;
+  if (ctx.padding.multiple > 0) {
+    // Parameters are shared with the training phases: the same passes pad them alike.
+    passes = executable_form({"infer-shapes"});
+    for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
+      passes.push_back(pass);
+  } else {
+    passes = executable_form({"infer-shapes", "inference-form"});
+  }
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
   return passes;
 }

@@ -1,5 +1,6 @@
 #include "passes/cleanup/infer_shapes.h"
 
+#include "compiler/onnx/check.h"
 #include "compiler/ops/op_def.h"
 
 namespace mezzo::passes {
@@ -38,6 +39,9 @@ StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   if (!ctx.symbol_values.empty() && bind_inputs(*model.graph, ctx.symbol_values))
     forget_symbolic_results(*model.graph);
   MEZZO_RETURN_IF_ERROR(infer_types(model));
+  // ONNX's own inference looks into subgraphs and local functions as well; what it finds helps
+  // conversion, and what it cannot say is no fault.
+  if (!ctx.for_runtime) MEZZO_RETURN_IF_ERROR(infer_all_types(model));
   return fingerprint(model) != before;
 }
 

@@ -6,6 +6,7 @@
 //   Swish                x sigmoid(x)
 //   LayerNormalization   (x - mean) / sqrt(mean((x - mean)^2) + eps) [scale] [+ bias]
 //   RMSNormalization     x / sqrt(mean(x^2) + eps) [scale], or times the reciprocal
+//   LpNormalization      x / sqrt(sum(x^2) + eps), as in a cosine similarity
 //   Softmax              exp(x - max x) / sum exp(x - max x), also without the max
 
 #include "passes/cleanup/recognise.h"
@@ -121,11 +122,12 @@ MaybeMatch match_swish(Node& sigmoid) {
   return match;
 }
 
-// mean(square of `base`) + eps under a square root; appends the nodes.
+// mean or sum (square of `base`) + eps under a square root; appends the nodes.
 struct RootMeanSquare {
   Value* base = nullptr;
   std::int64_t axis = 0;
   double epsilon = 0;
+  bool is_sum = false;
 };
 std::optional<RootMeanSquare> match_root_mean_square(Node& sqrt, std::vector<Node*>& nodes) {
   Node* add = producer_if(sqrt.operand(0), "Add");
@@ -135,11 +137,13 @@ std::optional<RootMeanSquare> match_root_mean_square(Node& sqrt, std::vector<Nod
   for (std::size_t i = 0; i < 2 && mean == nullptr; ++i) {
     const auto epsilon = scalar_constant(add->operand(i));
     mean = epsilon ? producer_if(add->operand(1 - i), "ReduceMean") : nullptr;
+    if (epsilon && mean == nullptr) mean = producer_if(add->operand(1 - i), "ReduceSum");
     if (mean != nullptr) found.epsilon = *epsilon;
   }
   const auto axis = mean == nullptr ? std::nullopt : single_axis_from_end(*mean);
   if (!axis) return std::nullopt;
   found.axis = *axis;
+  found.is_sum = mean->is("ReduceSum");
   Node* square = producer_if(mean->operand(0), "Pow");
   if (square != nullptr && is_scalar(square->operand(1), 2)) {
     found.base = square->operand(0);
@@ -188,7 +192,7 @@ void take_affine(PatternMatch& match, bool with_bias) {
 MaybeMatch match_norm(Node& sqrt) {
   PatternMatch match;
   const auto rms = match_root_mean_square(sqrt, match.nodes);
-  if (!rms || sqrt.result() == nullptr || sqrt.result()->uses().size() != 1) return std::nullopt;
+  if (!rms || sqrt.result() == nullptr || !has_one_reader(*sqrt.result())) return std::nullopt;
   match.axis = rms->axis;
   match.epsilon = static_cast<float>(rms->epsilon);
   Node* divide = sqrt.result()->uses()[0].node;
@@ -197,11 +201,17 @@ MaybeMatch match_norm(Node& sqrt) {
       !is_scalar(divide->operand(0), 1)) {
     numerator = divide->operand(0);
     match.nodes.push_back(divide);
-  } else if (divide->is("Reciprocal") || divide->is("Div")) {
+  } else if (divide->is("Reciprocal") || (divide->is("Div") && divide->operand(1) == sqrt.result())) {  // 1 / root
     Node* product = only_user(divide->result(), "Mul");
     if (product == nullptr) return std::nullopt;
     numerator = other_operand(*product, divide->result());
     match.nodes.insert(match.nodes.end(), {divide, product});
+  }
+  if (rms->is_sum) {
+    if (numerator != rms->base) return std::nullopt;
+    match.name = "LpNormalization";
+    match.input = rms->base;
+    return match;
   }
   std::vector<Node*> centring;
   Value* x = uncentred(rms->base, rms->axis, centring);
@@ -272,7 +282,7 @@ bool is_closed(const PatternMatch& match, const std::unordered_set<const Node*>&
     if (node == match.nodes.back()) continue;
     for (const Value* result : node->results()) {
       if (result == nullptr) continue;
-      if (result->is_graph_output()) return false;
+      if (result->is_graph_output() || !result->inner_outputs().empty()) return false;
       for (const Use& use : result->uses()) {
         if (inside.count(use.node) == 0) return false;
       }

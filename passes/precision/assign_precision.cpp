@@ -35,6 +35,7 @@ class Assigner {
     const double painted_cost = labelling_cost(problem_, painted);
     const bool use_cut = ctx_.policy.assign == AssignMethod::kCut;
     low_ = use_cut ? cut.low : painted;
+    keep_io_if_nothing_is_low();
     AssignmentCost& cost = ctx_.records.cost;
     cost.method = use_cut ? "cut" : "propagate";
     cost.objective_us = use_cut ? cut.cost : painted_cost;
@@ -65,6 +66,13 @@ class Assigner {
       problem_.vertices.push_back({CutProblem::Fixed::kLow, 0, 0});
       categories_.push_back(PrecisionCategory::kAllow);
     }
+  }
+
+  // Low inputs and outputs around a graph that computes nothing low would only round.
+  void keep_io_if_nothing_is_low() {
+    if (caller_ < 0 || std::count(low_.begin(), low_.end(), true) > 1) return;
+    ctx_.policy.io = IoTypes::kKeep;
+    ctx_.records.warnings.push_back("nothing runs low, so inputs and outputs keep their types");
   }
 
   int vertex_at(const Node* node, const std::vector<bool>& slots, std::size_t index) const {
@@ -110,8 +118,8 @@ class Assigner {
           found == classes_.end() ? CutProblem::kAlwaysFp32  // a subgraph's node
                                   : vertex_at(use.node, found->second.slots.operands, use.operand));
     }
-    if (value.is_graph_output())
-      tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
+    for (std::size_t i = 0; i < value.inner_outputs().size(); ++i) tensor.consumers.push_back(CutProblem::kAlwaysFp32);
+    if (value.is_graph_output()) tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
     tensor.cast_cost = cost_.cast_us(value);
     problem_.tensors.push_back(std::move(tensor));
   }

@@ -1,5 +1,7 @@
 #include "passes/precision/slots.h"
 
+#include <algorithm>
+
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
 
@@ -10,6 +12,17 @@ bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == 
 
 bool flagged(std::uint32_t bits, std::size_t index) {
   return index < 32 && ((bits >> index) & 1U) != 0;
+}
+
+// Sequences and optionals carry their element type out of sight, and an unknown type may be any:
+// such operands and results stay as they are, and with them all that shares their type.
+const Value* untouchable(const Node& node) {
+  for (const auto& values : {node.operands(), node.results()}) {
+    for (const Value* value : values) {
+      if (value != nullptr && value->dtype() == DType::kNone) return value;
+    }
+  }
+  return nullptr;
 }
 
 // The type variable that the heavy data has: that of the first FP32 operand, else result.
@@ -37,6 +50,10 @@ LowSlots slots_by_catalogue(const Node& node, const OpDef& def) {
 
 LowSlots slots_by_schema(const Node& node, const OpDef& def, DType low, std::int64_t opset) {
   LowSlots slots;
+  if (const Value* value = untouchable(node)) {
+    slots.why_not = "schema: the type of '" + value->name() + "' is tied or unknown";
+    return slots;
+  }
   const std::string_view primary = primary_variable(node, opset);
   const auto refuse = [&] {
     slots.why_not = "schema: " + node.op_type() + " takes no " + std::string(dtype_name(low)) +
@@ -58,6 +75,8 @@ LowSlots slots_by_schema(const Node& node, const OpDef& def, DType low, std::int
     if (slot && !accepts.value_or(false)) return refuse();
     slots.operands.push_back(slot);
   }
+  const bool any_operand =
+      std::find(slots.operands.begin(), slots.operands.end(), true) != slots.operands.end();
   bool any_result = false;
   for (std::size_t i = 0; i < node.results().size(); ++i) {
     const auto accepts = result_accepts(node, i, low, opset);
@@ -68,9 +87,11 @@ LowSlots slots_by_schema(const Node& node, const OpDef& def, DType low, std::int
     slots.results.push_back(slot);
     any_result = any_result || slot;
   }
-  for (const bool operand : slots.operands) any_result = any_result || operand;
-  slots.possible = any_result;
-  if (!slots.possible) refuse();
+  // A result type that no operand gives stands in an attribute, which only Cast's `to` follows.
+  const bool from_attribute = any_result && !any_operand && !node.is("Cast");
+  if (from_attribute) slots.why_not = "schema: " + node.op_type() + " makes its own type";
+  if (!any_operand && !any_result) refuse();
+  slots.possible = (any_operand || any_result) && !from_attribute;
   return slots;
 }
 
