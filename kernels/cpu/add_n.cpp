@@ -19,8 +19,8 @@ void add_piece(const Isa& isa, const std::vector<DType>& dtypes, DType out,
     float* target = float_target(out, arguments.outputs[0], at_elem, sum);
     const float* so_far = floats(isa, dtypes[0], arguments.inputs[0], at_elem, count, sum);
     for (std::size_t i = 1; i < dtypes.size(); ++i) {
-      const float* both[2] = {
-          so_far, floats(isa, dtypes[i], arguments.inputs[i], at_elem, count, room)};
+      const float* both[2] = {so_far,
+                              floats(isa, dtypes[i], arguments.inputs[i], at_elem, count, room)};
       add(both, target, count, none);
       so_far = target;
     }
@@ -37,16 +37,15 @@ Prepared prepare_add_n(const KernelRequest& request, const Isa& isa) {
   std::vector<DType> dtypes;
   for (const TensorDesc& x : request.inputs) dtypes.push_back(x.dtype);
   const Int elems = request.outputs[0].elems();
-  return make_kernel(isa, 0,
-                     [&isa, dtypes, out = request.outputs[0].dtype, elems,
-                      threads = request.threads](const KernelArguments& arguments) {
-                       parallel_units(ceil_div(elems, kPiece), threads_for(elems, threads),
-                                      [&](Int unit, int) {
-                                        const Int first = unit * kPiece;
-                                        add_piece(isa, dtypes, out, arguments, first,
-                                                  std::min(kPiece, elems - first));
-                                      });
-                     });
+  return make_kernel(
+      isa, 0,
+      [&isa, dtypes, out = request.outputs[0].dtype, elems,
+       threads = request.threads](const KernelArguments& arguments) {
+        parallel_units(ceil_div(elems, kPiece), threads_for(elems, threads), [&](Int unit, int) {
+          const Int first = unit * kPiece;
+          add_piece(isa, dtypes, out, arguments, first, std::min(kPiece, elems - first));
+        });
+      });
 }
 
 }  // namespace mezzo::kernels::cpu

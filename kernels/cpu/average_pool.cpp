@@ -15,8 +15,8 @@ struct Plan {
   std::vector<Int> depth_count, height_count;
 
   float row_share(Int od, Int oh) const {
-    const Int count = depth_count[static_cast<std::size_t>(od)] *
-                      height_count[static_cast<std::size_t>(oh)];
+    const Int count =
+        depth_count[static_cast<std::size_t>(od)] * height_count[static_cast<std::size_t>(oh)];
     return count == 0 ? 0.0F : 1.0F / static_cast<float>(count);
   }
 };
@@ -213,6 +213,10 @@ Prepared prepare(const KernelRequest& request, const Isa& isa, bool grad) {
   plan.shape = PoolShape::of(request, large, small);
   plan.from = request.inputs[0].dtype;
   plan.to = request.outputs[0].dtype;
+  constexpr Int kMostWindows = Int{1} << 24;  // along an axis: the plan keeps their counts
+  for (const PoolAxis& axis : plan.shape.axis) {
+    if (axis.out > kMostWindows) return unimplemented("2^24 windows or more along an axis");
+  }
   const bool include_pad = request.attributes.get_int("count_include_pad", 0) == 1;
   const auto& [depth, height, width] = plan.shape.axis;
   for (Int o = 0; o < depth.out; ++o) plan.depth_count.push_back(depth.count(o, include_pad));

@@ -52,8 +52,8 @@ struct Joined {
 };
 
 // The same in float32 for many columns at once: a takes in b.
-void join_columns(Int columns, float a_count, float b_count, const float* b_mean,
-                  const float* b_m2, float* a_mean, float* a_m2) {
+void join_columns(Int columns, float a_count, float b_count, const float* b_mean, const float* b_m2,
+                  float* a_mean, float* a_m2) {
   const float share = b_count / (a_count + b_count);
   for (Int c = 0; c < columns; ++c) {
     const float distance = b_mean[c] - a_mean[c];
@@ -89,8 +89,8 @@ void column_part(const Plan& plan, const void* x, Int unit, float* parts) {
   for_row_blocks(plan.shape, unit, [&](Int chunk, Int row, Int rows, Int column, Int columns) {
     float* chunk_mean = parts + chunk * 2 * plan.column_floats() + column;
     float* chunk_m2 = chunk_mean + plan.column_floats();
-    const float* block = read_rows(*plan.isa, plan.shape, plan.in[0], x, row, rows, column,
-                                   columns, room);
+    const float* block =
+        read_rows(*plan.isa, plan.shape, plan.in[0], x, row, rows, column, columns, room);
     const auto n = static_cast<float>(rows);
     if (count == 0.0F) {
       plan.isa->moments_rows(block, rows, columns, chunk_mean, chunk_m2);
@@ -119,14 +119,12 @@ Joined column_statistics(const Plan& plan, const float* parts, Int channel) {
 
 float read_one(const Plan& plan, const KernelArguments& arguments, std::size_t operand, Int c) {
   float value;
-  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value,
-                   1);
+  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value, 1);
   return value;
 }
 
 // Mean, factor and offset of a channel into the workspace, statistics to their results.
-void finish_channel(const Plan& plan, const KernelArguments& arguments, const float* parts,
-                    Int c) {
+void finish_channel(const Plan& plan, const KernelArguments& arguments, const float* parts, Int c) {
   const double old_mean = static_cast<double>(read_one(plan, arguments, 3, c));
   const double old_var = static_cast<double>(read_one(plan, arguments, 4, c));
   double mean = old_mean;

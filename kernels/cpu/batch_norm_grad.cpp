@@ -35,8 +35,7 @@ struct Sums {
 
 float read_one(const Plan& plan, const KernelArguments& arguments, std::size_t operand, Int c) {
   float value;
-  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value,
-                   1);
+  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value, 1);
   return value;
 }
 
@@ -107,11 +106,10 @@ void write_one(const Plan& plan, const KernelArguments& arguments, std::size_t k
   plan.isa->pack(plan.out[k], &value, at(to, c, plan.out[k]), 1);
 }
 
-void finish_channel(const Plan& plan, const KernelArguments& arguments, const float* parts,
-                    Int c) {
+void finish_channel(const Plan& plan, const KernelArguments& arguments, const float* parts, Int c) {
   auto* numbers = static_cast<float*>(arguments.workspace);
-  const Sums sums = plan.shape.columns ? column_sums(plan, parts, c)
-                                       : run_sums(plan, arguments, c, numbers[c]);
+  const Sums sums =
+      plan.shape.columns ? column_sums(plan, parts, c) : run_sums(plan, arguments, c, numbers[c]);
   const double inv_std = static_cast<double>(read_one(plan, arguments, 4, c));
   const double dscale = sums.dy_x * inv_std;
   const double a = static_cast<double>(read_one(plan, arguments, 2, c)) * inv_std;
@@ -183,8 +181,7 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
     return;
   }
   for (Int k = 1; k < 4; ++k) {
-    spread_channels(shape, numbers + k * plan.channel_floats(),
-                    columns + k * plan.column_floats());
+    spread_channels(shape, numbers + k * plan.channel_floats(), columns + k * plan.column_floats());
   }
   parallel_units(row_units, threads, [&](Int unit, int) { apply_rows(plan, arguments, unit); });
 }

@@ -55,7 +55,7 @@ CastRun cast_from(DType to) {
 CastRun find_cast(DType from, DType to) {
   switch (from) {
     case DType::kFloat32: return cast_from<float>(to);
-    case DType::kBool: return cast_from<bool>(to);
+    case DType::kBool:  // bytes, whatever they hold
     case DType::kUInt8: return cast_from<std::uint8_t>(to);
     case DType::kInt8: return cast_from<std::int8_t>(to);
     case DType::kInt32: return cast_from<std::int32_t>(to);
@@ -102,7 +102,11 @@ Prepared prepare_cast(const KernelRequest& request, const Isa& isa) {
   if ((from == DType::kInt32 || from == DType::kInt64) && is_low(to)) {
     return unimplemented("from 32 or more bits to 16 would round twice");
   }
-  Plan plan{&isa, find_cast(through(from), through(to)), from, to, dtype_bits(from) / 8,
+  Plan plan{&isa,
+            find_cast(through(from), through(to)),
+            from,
+            to,
+            dtype_bits(from) / 8,
             dtype_bits(to) / 8};
   if (plan.run == nullptr) {
     return unimplemented("from " + std::string(dtype_name(from)) + " to " +

@@ -93,9 +93,7 @@ inline void* out_buffer(const KernelArguments& arguments, std::size_t i) {
 const TensorDesc& in_desc(const KernelRequest& request, std::size_t i);
 const TensorDesc& out_desc(const KernelRequest& request, std::size_t i);
 
-constexpr bool is_packed_float(DType dtype) {
-  return dtype == DType::kFloat32 || is_low(dtype);
-}
+constexpr bool is_packed_float(DType dtype) { return dtype == DType::kFloat32 || is_low(dtype); }
 constexpr Int elem_bytes(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:

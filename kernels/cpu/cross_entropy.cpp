@@ -52,10 +52,10 @@ Status check_labels(const Plan& plan, const void* labels) {
     if ((label >= 0 && label < plan.classes) || plan.ignored(label)) continue;
     std::string place = std::to_string(p / plan.pixels);
     if (plan.pixels > 1) place += ", pixel " + std::to_string(p % plan.pixels);
-    return invalid_argument(
-        plan.op + ", operand 'labels': label " + std::to_string(label) + " at position " + place +
-        ", expected 0 to " + std::to_string(plan.classes - 1) +
-        (plan.ignores ? " or " + std::to_string(plan.ignore_index) : ""));
+    return invalid_argument(plan.op + ", operand 'labels': label " + std::to_string(label) +
+                            " at position " + place + ", expected 0 to " +
+                            std::to_string(plan.classes - 1) +
+                            (plan.ignores ? " or " + std::to_string(plan.ignore_index) : ""));
   }
   return ok_status();
 }
@@ -117,8 +117,7 @@ void for_tiles(const Plan& plan, const Room& room, Visit&& visit) {
       const Int image = job / per_image;
       const Int column = job % per_image * plan.columns();
       const Int width = std::min(plan.columns(), plan.pixels - column);
-      visit(image * plan.pixels + column, image * plan.classes * plan.pixels + column, width,
-            tile);
+      visit(image * plan.pixels + column, image * plan.classes * plan.pixels + column, width, tile);
     }
   });
 }

@@ -68,8 +68,7 @@ Prepared prepare_dropout(const KernelRequest& request, const Isa& isa) {
     parallel_units(ceil_div(plan.elems, kPiece), threads_for(plan.elems, plan.threads),
                    [&](Int unit, int) {
                      const Int first = unit * kPiece;
-                     run_piece(plan, arguments, step, first,
-                               std::min(kPiece, plan.elems - first));
+                     run_piece(plan, arguments, step, first, std::min(kPiece, plan.elems - first));
                    });
   });
 }

@@ -49,6 +49,10 @@ constexpr OpRow kOps[] = {
     {"Elu", ElementwiseOp::kElu, 1.0F},
     {"Sin", ElementwiseOp::kSin},
     {"Cos", ElementwiseOp::kCos},
+    {"Floor", ElementwiseOp::kFloor},
+    {"Ceil", ElementwiseOp::kCeil},
+    {"Round", ElementwiseOp::kRound},
+    {"Sign", ElementwiseOp::kSign},
     {"Gelu", ElementwiseOp::kGelu},
     {"Swish", ElementwiseOp::kSwish, 1.0F},
     {"Clip", ElementwiseOp::kClip},
@@ -89,7 +93,7 @@ constexpr OpRow kOps[] = {
 struct Operand {
   DType dtype = DType::kNone;  // kNone: absent, every element is `fallback`
   float fallback = 0.0F;
-  std::array<Int, kMaxRank> strides{};  // in elements, per joined dim; inner: 0 or 1
+  std::array<Int, kMaxRank + 2> strides{};  // in elements, per joined dim; inner: 0 or 1
 };
 
 // One prepared operation.
@@ -153,8 +157,8 @@ void run_piece(const Plan& plan, const KernelArguments& arguments, const Offsets
     for (std::size_t k = 0; k < plan.operand_count; ++k) {
       const Operand& operand = plan.operands[k];
       if (x[k] == blocks.in[k]) continue;
-      block[k] = floats(*plan.isa, operand.dtype, in_buffer(arguments, k), offsets[k] + done,
-                        count, blocks.in[k]);
+      block[k] = floats(*plan.isa, operand.dtype, in_buffer(arguments, k), offsets[k] + done, count,
+                        blocks.in[k]);
     }
     plan.loop(block.data(), float_target(plan.out, out, out_offset + done, blocks.out), count,
               plan.parameters);

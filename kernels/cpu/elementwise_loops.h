@@ -74,9 +74,9 @@ void loop4(const float* const* x, float* y, Int n, const float* parameters) {
 }
 
 // Constants of the GELU family.
-constexpr float kInvSqrt2Pi = 0.398942280F;      // density of the normal distribution at 0
+constexpr float kInvSqrt2Pi = 0.398942280F;  // density of the normal distribution at 0
 constexpr float kTwoInvSqrtPi = 1.12837917F;
-constexpr float kGeluTanhInner = 0.797884561F;   // sqrt(2 / pi)
+constexpr float kGeluTanhInner = 0.797884561F;  // sqrt(2 / pi)
 constexpr float kGeluTanhCubic = 0.044715F;
 
 }  // namespace mezzo::kernels::MEZZO_ISA

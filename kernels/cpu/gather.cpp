@@ -157,10 +157,9 @@ Prepared prepare_gather_grad(const KernelRequest& request, const Isa& isa) {
   plan.dy = request.inputs[0].dtype;
   plan.dx = request.outputs[0].dtype;
   const Int numbers = plan.axis_size + 1 + plan.indices;
-  return make_kernel(isa, static_cast<std::size_t>(numbers) * sizeof(std::int32_t),
-                     [plan](const KernelArguments& arguments) {
-                       return run_gather_grad(plan, arguments);
-                     });
+  return make_kernel(
+      isa, static_cast<std::size_t>(numbers) * sizeof(std::int32_t),
+      [plan](const KernelArguments& arguments) { return run_gather_grad(plan, arguments); });
 }
 
 }  // namespace mezzo::kernels::cpu

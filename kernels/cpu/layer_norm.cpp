@@ -68,12 +68,11 @@ Moments row_moments(const Plan& plan, const float* x) {
 void run_forward(const Plan& plan, const KernelArguments& arguments) {
   auto* workspace = static_cast<float*>(arguments.workspace);
   const Isa& isa = *plan.isa;
-  const float* scale =
-      floats(isa, plan.scale, arguments.inputs[1], 0, plan.length, workspace);
+  const float* scale = floats(isa, plan.scale, arguments.inputs[1], 0, plan.length, workspace);
   const float* bias = nullptr;
   if (plan.bias != DType::kNone) {
-    bias = floats(isa, plan.bias, arguments.inputs[2], 0, plan.length,
-                  workspace + plan.row_floats());
+    bias =
+        floats(isa, plan.bias, arguments.inputs[2], 0, plan.length, workspace + plan.row_floats());
   }
   const Int group = std::max<Int>(1, kUnit / plan.length);
   const int threads = threads_for(plan.rows * plan.length, plan.threads);

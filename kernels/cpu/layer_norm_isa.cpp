@@ -60,8 +60,8 @@ MEZZO_VEC void grad_step(const float* dy, const float* x, const float* scale, F 
 
 }  // namespace
 
-void layer_norm_grad(const float* dy, const float* x, const float* scale, float mean,
-                     float inv_std, float* dx, float* dscale, float* dbias, Int n) {
+void layer_norm_grad(const float* dy, const float* x, const float* scale, float mean, float inv_std,
+                     float* dx, float* dscale, float* dbias, Int n) {
   const F m = set1(mean);
   const F inv = set1(inv_std);
   GradSums sums;

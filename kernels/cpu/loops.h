@@ -33,8 +33,8 @@ void softmax_grad(float* dy, const float* y, Int n, Int width, bool log);
 Moments moments(const float* x, Int n);
 void normalize(const float* x, const float* scale, const float* bias, float mean, float inv_std,
                float* y, Int n);
-void layer_norm_grad(const float* dy, const float* x, const float* scale, float mean,
-                     float inv_std, float* dx, float* dscale, float* dbias, Int n);
+void layer_norm_grad(const float* dy, const float* x, const float* scale, float mean, float inv_std,
+                     float* dx, float* dscale, float* dbias, Int n);
 
 // batch_norm_isa.cpp
 void affine_run(const float* x, float mean, float a, float b, float* y, Int n);
@@ -51,8 +51,8 @@ void grad_affine_rows(const float* dy, const float* x, const float* mean, const 
 void moments_rows(const float* x, Int rows, Int columns, float* mean, float* m2);
 
 // transpose_isa.cpp
-void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride,
-               Int rows, Int columns);
+void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride, Int rows,
+               Int columns);
 
 // misc_isa.cpp
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,

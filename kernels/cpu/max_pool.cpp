@@ -115,8 +115,8 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
     const Int oh = unit % shape.axis[1].out;
     for (Int ow = 0; ow < shape.axis[2].out; ++ow) {
       for (Int c = 0; c < shape.channels; c += kBlock) {
-        run_pixel(plan, arguments, unit / rows, od, oh, ow, c,
-                  std::min(kBlock, shape.channels - c), best);
+        run_pixel(plan, arguments, unit / rows, od, oh, ow, c, std::min(kBlock, shape.channels - c),
+                  best);
       }
     }
   });
@@ -139,11 +139,10 @@ struct GradPlan {
 };
 
 Status bad_index(Int element, Int index, Int plane, Int pixels) {
-  return invalid_argument("MaxPoolGrad, operand 1 'indices': element " + std::to_string(element) +
-                          " is " + std::to_string(index) + ", expected " +
-                          std::to_string(plane * pixels) + " to " +
-                          std::to_string((plane + 1) * pixels - 1) +
-                          ", the elements of its own plane");
+  return invalid_argument(
+      "MaxPoolGrad, operand 1 'indices': element " + std::to_string(element) + " is " +
+      std::to_string(index) + ", expected " + std::to_string(plane * pixels) + " to " +
+      std::to_string((plane + 1) * pixels - 1) + ", the elements of its own plane");
 }
 
 // The element of dy whose index is wrong, or -1.
@@ -202,10 +201,9 @@ Status run_grad(const GradPlan& plan, const KernelArguments& arguments) {
     wrong = wrong < 0 ? element : std::min(wrong, element);
   });
   if (wrong < 0) return ok_status();
-  const Int plane = plan.channels_last
-                        ? wrong / (plan.small * plan.channels) * plan.channels +
-                              wrong % plan.channels
-                        : wrong / plan.small;
+  const Int plane = plan.channels_last ? wrong / (plan.small * plan.channels) * plan.channels +
+                                             wrong % plan.channels
+                                       : wrong / plan.small;
   return bad_index(wrong, static_cast<const std::int64_t*>(arguments.inputs[1])[wrong], plane,
                    plan.large);
 }
@@ -249,10 +247,9 @@ Prepared prepare_max_pool_grad(const KernelRequest& request, const Isa& isa) {
   plan.dy = request.inputs[0].dtype;
   plan.dx = dx.dtype;
   const Int room = is_low(plan.dx) ? plan.room_floats() * plan.threads : 0;
-  return make_kernel(isa, static_cast<std::size_t>(room) * sizeof(float),
-                     [plan](const KernelArguments& arguments) {
-                       return run_grad(plan, arguments);
-                     });
+  return make_kernel(
+      isa, static_cast<std::size_t>(room) * sizeof(float),
+      [plan](const KernelArguments& arguments) { return run_grad(plan, arguments); });
 }
 
 }  // namespace mezzo::kernels::cpu

@@ -7,8 +7,13 @@ namespace mezzo::kernels::MEZZO_ISA {
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,
                     std::int32_t* place, Int n) {
   alignas(64) std::int32_t first[kLanes];
-  for (int i = 0; i < kLanes; ++i) first[i] = at + i * step;
+  // Lanes beyond n may wrap around.
+  const auto wrapped_step = static_cast<std::uint32_t>(step);
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    first[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(at) + i * wrapped_step);
+  }
   I here = iload(first);
+  const I lanes_step = iset1(static_cast<std::int32_t>(kLanes * wrapped_step));
   const auto better = [](F value, F old, I old_place) {
     return (old < value) | (is_nan(value) & (old == old)) |
            (shift_right<31>(old_place) == iset1(-1));
@@ -21,7 +26,7 @@ void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* b
     const M wins = better(value, old, old_place);
     store(best + i, select(wins, value, old));
     istore(place + i, select(wins, here, old_place));
-    here = here + iset1(kLanes * step);
+    here = here + lanes_step;
   }
   if (const int rest = static_cast<int>(n - i); rest > 0) {
     const F value = load_n(x + i, rest);
@@ -94,7 +99,7 @@ void philox(I (&word)[4], std::uint32_t key0, std::uint32_t key1) {
 
 void dropout_mask(std::uint64_t seed, std::uint64_t step, Int first, std::uint64_t threshold,
                   std::uint8_t* mask, Int n) {
-  constexpr int kWidth = 4 * kLanes;  // numbers at a time
+  constexpr int kWidth = 4 * kLanes;          // numbers at a time
   const bool none = threshold > 0xffffffffU;  // nothing is kept
   alignas(64) std::int32_t count_up[kLanes];
   for (int i = 0; i < kLanes; ++i) count_up[i] = i;

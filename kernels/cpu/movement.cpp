@@ -19,11 +19,11 @@ std::vector<std::size_t> order_of(const TensorDesc& desc) {
 
 // A kernel that makes one copy of operand 0 into result 0.
 Prepared copy_kernel(const KernelRequest& request, const Isa& isa, StridedCopy copy) {
-  return make_kernel(isa, 0,
-                     [copy = std::move(copy), &isa, threads = request.threads](
-                         const KernelArguments& arguments) {
-                       copy.run(isa, arguments.inputs[0], arguments.outputs[0], threads);
-                     });
+  return make_kernel(
+      isa, 0,
+      [copy = std::move(copy), &isa, threads = request.threads](const KernelArguments& arguments) {
+        copy.run(isa, arguments.inputs[0], arguments.outputs[0], threads);
+      });
 }
 
 // What Slice takes along one dim: start, start + step, ...
@@ -69,21 +69,22 @@ Prepared prepare_transpose(const KernelRequest& request, const Isa& isa) {
   const Dims x_strides = strides_within(x, x.dims);
   Dims from;
   for (const Int dim : perm) {
-    from.push_back(x_strides[static_cast<std::size_t>(dim < 0 ? dim + static_cast<Int>(rank) : dim)]);
+    from.push_back(
+        x_strides[static_cast<std::size_t>(dim < 0 ? dim + static_cast<Int>(rank) : dim)]);
   }
-  return copy_kernel(request, isa,
-                     StridedCopy::make(bytes, y.dims, from, strides_within(y, y.dims), order_of(y),
-                                       0, 0));
+  return copy_kernel(
+      request, isa,
+      StridedCopy::make(bytes, y.dims, from, strides_within(y, y.dims), order_of(y), 0, 0));
 }
 
 // Reshape and its kin, which change dims and not the order of elements, and FillZero.
 Prepared prepare_copy(const KernelRequest& request, const Isa& isa) {
   const std::size_t bytes = request.outputs[0].bytes();
   if (request.op == "FillZero") {
-    return make_kernel(
-        isa, 0, [bytes, threads = request.threads](const KernelArguments& arguments) {
-          fill_zero(arguments.outputs[0], bytes, threads);
-        });
+    return make_kernel(isa, 0,
+                       [bytes, threads = request.threads](const KernelArguments& arguments) {
+                         fill_zero(arguments.outputs[0], bytes, threads);
+                       });
   }
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
@@ -105,8 +106,8 @@ Prepared prepare_concat(const KernelRequest& request, const Isa& isa) {
   for (const TensorDesc& x : request.inputs) {
     Dims begin(y.dims.size(), 0);
     begin[static_cast<std::size_t>(axis)] = start;
-    copies.push_back(StridedCopy::make(bytes, x.dims, strides_within(x, x.dims), to, order_of(y),
-                                       0, x.elems() == 0 ? 0 : total(begin, to)));
+    copies.push_back(StridedCopy::make(bytes, x.dims, strides_within(x, x.dims), to, order_of(y), 0,
+                                       x.elems() == 0 ? 0 : total(begin, to)));
     start += x.dims[static_cast<std::size_t>(axis)];
   }
   return make_kernel(isa, 0,
@@ -155,12 +156,11 @@ Prepared prepare_slice(const KernelRequest& request, const Isa& isa) {
   }
   const Dims dense = strides_within(small, small.dims);
   if (!grad) {
-    return copy_kernel(request, isa,
-                       StridedCopy::make(bytes, small.dims, strides, dense, order_of(small), start,
-                                         0));
+    return copy_kernel(
+        request, isa,
+        StridedCopy::make(bytes, small.dims, strides, dense, order_of(small), start, 0));
   }
-  auto copy =
-      StridedCopy::make(bytes, small.dims, dense, strides, order_of(whole), 0, start);
+  auto copy = StridedCopy::make(bytes, small.dims, dense, strides, order_of(whole), 0, start);
   return make_kernel(isa, 0,
                      [copy = std::move(copy), &isa, all = whole.bytes(),
                       threads = request.threads](const KernelArguments& arguments) {

@@ -70,9 +70,7 @@ void to_bf16(F x, void* p) {
   const I quiet = word | iset1(0x400000);
   store_low_halves(shift_right_zeros<16>(select(is_nan(x), quiet, rounded)), p);
 }
-void to_bool(F x, void* p) {
-  store_low_bytes(select(x != zero(), iset1(1), iset1(0)), p);
-}
+void to_bool(F x, void* p) { store_low_bytes(select(x != zero(), iset1(1), iset1(0)), p); }
 
 // `kBytes` per element on the packed side. The tail goes through a whole vector on the stack.
 template <int kBytes, F (*kLoad)(const void*)>

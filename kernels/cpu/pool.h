@@ -47,8 +47,8 @@ struct PoolShape {
   Int row_start(Int d, Int h) const { return (d * axis[1].in + h) * axis[2].in; }
 };
 
-// visit(row of pixels in the image, i.e. index of its first pixel) for the rows that window (od, oh)
-// touches, in order.
+// visit(row of pixels in the image, i.e. index of its first pixel) for the rows that window (od,
+// oh) touches, in order.
 template <typename Visit>
 void for_window_rows(const PoolShape& shape, Int od, Int oh, Visit&& visit) {
   const auto& [depth, height, width] = shape.axis;

@@ -39,7 +39,7 @@ PoolShape PoolShape::of(const KernelRequest& request, const TensorDesc& large,
   const Dims dilations = list("dilations", rank, 1);
   const Dims pads = list("pads", 2 * rank, 0);
   for (std::size_t i = 0; i < rank; ++i) {
-    shape.axis[3 - rank + i] = {large.dims[2 + i], small.dims[2 + i], kernel[i], strides[i],
+    shape.axis[3 - rank + i] = {large.dims[2 + i], small.dims[2 + i], kernel[i],     strides[i],
                                 dilations[i],      pads[i],           pads[rank + i]};
   }
   return shape;

@@ -13,11 +13,11 @@
 namespace mezzo::kernels::cpu {
 namespace {
 
-constexpr Int kRun = 4096;        // numbers per call of the inner loop: keeps chains short
-constexpr Int kChunk = 32768;     // numbers per chunk, at least
-constexpr Int kMostChunks = 64;   // per result
-constexpr Int kTile = 4096;       // columns per unit where the innermost group is kept
-constexpr Int kNarrow = 32;       // below so many columns, several rows are taken as one
+constexpr Int kRun = 4096;       // numbers per call of the inner loop: keeps chains short
+constexpr Int kChunk = 32768;    // numbers per chunk, at least
+constexpr Int kMostChunks = 64;  // per result
+constexpr Int kTile = 4096;      // columns per unit where the innermost group is kept
+constexpr Int kNarrow = 32;      // below so many columns, several rows are taken as one
 
 struct Group {
   Int size;
@@ -143,8 +143,7 @@ void add_narrow_rows(const Plan& plan, const void* x, Int first, Int rows, Int w
 }
 
 // Chunk `chunk` of `width` columns from `base` on into total.
-void reduce_columns(const Plan& plan, const void* x, Int base, Int chunk, Int width,
-                    float* total) {
+void reduce_columns(const Plan& plan, const void* x, Int base, Int chunk, Int width, float* total) {
   const Int last = plan.reduced.empty() ? 1 : plan.reduced.back().size;
   const Int stride = plan.reduced.empty() ? plan.columns : plan.reduced.back().stride;
   const Int most = std::max<Int>(kRun * 4 / width, 64);

@@ -22,11 +22,11 @@ struct Plan {
 
   Int columns() const { return std::min(inner, kColumns); }
   Int tile_floats() const { return padded_floats(length * columns()); }
+  Int tiles() const { return grad ? 2 : 1; }  // per thread: dy as well as y
 };
 
 // Brings lines [first, first + width) of an outer index into a dense tile.
-void read_tile(const Plan& plan, DType dtype, const void* data, Int first, Int width,
-               float* tile) {
+void read_tile(const Plan& plan, DType dtype, const void* data, Int first, Int width, float* tile) {
   for (Int i = 0; i < plan.length; ++i) {
     plan.isa->unpack(dtype, at(data, first + i * plan.inner, dtype), tile + i * width, width);
   }
@@ -42,7 +42,7 @@ void write_tile(const Plan& plan, const float* tile, Int width, void* data, Int 
   }
 }
 
-// `width` lines that start at element `first`; `room` holds two tiles.
+// `width` lines that start at element `first`; `room` holds a tile, or two for the gradient.
 void run_tile(const Plan& plan, const KernelArguments& arguments, Int first, Int width,
               float* room) {
   void* out = arguments.outputs[0];
@@ -74,7 +74,7 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
   const Int jobs = plan.outer * tiles;
   auto* workspace = static_cast<float*>(arguments.workspace);
   parallel_units(ceil_div(jobs, group), threads_for(all, plan.threads), [&](Int unit, int thread) {
-    float* room = workspace + thread * 2 * plan.tile_floats();
+    float* room = workspace + thread * plan.tiles() * plan.tile_floats();
     for (Int job = unit * group; job < std::min(jobs, (unit + 1) * group); ++job) {
       const Int column = job % tiles * plan.columns();
       const Int width = std::min(plan.columns(), plan.inner - column);
@@ -104,7 +104,7 @@ Prepared prepare_softmax(const KernelRequest& request, const Isa& isa) {
   }
   for (std::size_t i = 0; i < (plan.grad ? 2U : 1U); ++i) plan.in[i] = request.inputs[i].dtype;
   plan.out = request.outputs[0].dtype;
-  const Int room = x.elems() == 0 ? 0 : 2 * plan.tile_floats() * plan.threads;
+  const Int room = x.elems() == 0 ? 0 : plan.tiles() * plan.tile_floats() * plan.threads;
   return make_kernel(isa, static_cast<std::size_t>(room) * sizeof(float),
                      [plan](const KernelArguments& arguments) { run_plan(plan, arguments); });
 }

@@ -109,9 +109,8 @@ void for_columns(Int width, Columns&& columns) {
 void softmax(const float* x, float* y, Int n, Int width, bool log_form) {
   if (n == 0) return;
   if (width == 1) return softmax_run(x, y, n, log_form);
-  for_columns(width, [&](Int c, int lanes) {
-    softmax_columns(x + c, y + c, n, width, lanes, log_form);
-  });
+  for_columns(width,
+              [&](Int c, int lanes) { softmax_columns(x + c, y + c, n, width, lanes, log_form); });
 }
 
 void softmax_grad(float* dy, const float* y, Int n, Int width, bool log_form) {

@@ -47,10 +47,9 @@ void gather_elems(Int bytes, void* to, Int to_stride, const void* from, Int from
 
 }  // namespace
 
-StridedCopy StridedCopy::make(std::int64_t elem_bytes, const Dims& sizes,
-                              const Dims& from_strides, const Dims& to_strides,
-                              const std::vector<std::size_t>& order, Int from_start,
-                              Int to_start) {
+StridedCopy StridedCopy::make(std::int64_t elem_bytes, const Dims& sizes, const Dims& from_strides,
+                              const Dims& to_strides, const std::vector<std::size_t>& order,
+                              Int from_start, Int to_start) {
   StridedCopy copy;
   copy.elem_bytes_ = elem_bytes;
   copy.from_start_ = from_start;
@@ -94,12 +93,9 @@ void StridedCopy::run_inner(const Isa& isa, const char* from, char* to, Int firs
   to += (first * last_.to + second * turned_.to) * elem_bytes_;
   const Int n = std::min(inner_ == Inner::kTranspose ? kTurn : kPiece, last_.size - first);
   switch (inner_) {
-    case Inner::kRun:
-      std::memcpy(to, from, static_cast<std::size_t>(n * elem_bytes_));
-      return;
+    case Inner::kRun: std::memcpy(to, from, static_cast<std::size_t>(n * elem_bytes_)); return;
     case Inner::kRepeat: return fill_elems(elem_bytes_, to, from, n);
-    case Inner::kStrided:
-      return gather_elems(elem_bytes_, to, last_.to, from, last_.from, n);
+    case Inner::kStrided: return gather_elems(elem_bytes_, to, last_.to, from, last_.from, n);
     case Inner::kTranspose:
       return isa.transpose(static_cast<int>(elem_bytes_), from, last_.from, to, turned_.to, n,
                            std::min(kTurn, turned_.size - second));
@@ -118,8 +114,8 @@ void StridedCopy::run(const Isa& isa, const void* from_data, void* to_data, int 
   Int outer = 1;
   for (const Axis& axis : outer_) outer *= axis.size;
   const Int jobs = outer * per_outer;
-  const Int group = std::max<Int>(1, kGroup / (std::min(last_.size, step) *
-                                               std::min(turned_.size, kTurn)));
+  const Int group =
+      std::max<Int>(1, kGroup / (std::min(last_.size, step) * std::min(turned_.size, kTurn)));
   parallel_units(ceil_div(jobs, group), threads_for(elems_, threads), [&](Int unit, int) {
     Int job = unit * group;
     const Int end = std::min(jobs, job + group);
@@ -136,8 +132,8 @@ void StridedCopy::run(const Isa& isa, const void* from_data, void* to_data, int 
     }
     for (; job < end; ++job) {
       const Int piece = job % per_outer;
-      run_inner(isa, from + from_at * elem_bytes_, to + to_at * elem_bytes_,
-                piece / slabs * step, piece % slabs * kTurn);
+      run_inner(isa, from + from_at * elem_bytes_, to + to_at * elem_bytes_, piece / slabs * step,
+                piece % slabs * kTurn);
       if (piece + 1 < per_outer) continue;
       for (std::size_t d = outer_.size(); d > 0; --d) {
         const Axis& axis = outer_[d - 1];

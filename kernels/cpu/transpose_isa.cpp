@@ -74,15 +74,15 @@ template <typename T>
 // Asks for the cache line at p[offset], which may lie outside the tensor: then nothing happens.
 template <int kForWriting, typename T>
 [[gnu::always_inline]] inline void ask_for(const T* p, Int offset) {
-  const auto address = reinterpret_cast<std::uintptr_t>(p) +
-                       static_cast<std::uintptr_t>(offset) * sizeof(T);
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(offset) * sizeof(T);
   __builtin_prefetch(reinterpret_cast<const void*>(address), kForWriting);
 }
 
 // One block of at most a cache line of rows and columns.
 template <typename T>
-[[gnu::always_inline]] inline void turn_block(const T* from, Int from_stride, T* to,
-                                              Int to_stride, Int rows, Int columns) {
+[[gnu::always_inline]] inline void turn_block(const T* from, Int from_stride, T* to, Int to_stride,
+                                              Int rows, Int columns) {
   const Int r8 = rows / 8 * 8;
   const Int c8 = columns / 8 * 8;
   for (Int c = 0; c < c8; c += 8) {
@@ -130,15 +130,14 @@ void turn(const T* from, Int from_stride, T* to, Int to_stride, Int rows, Int co
 }
 
 template <typename T>
-void turn_bytes(const void* from, Int from_stride, void* to, Int to_stride, Int rows,
-                Int columns) {
+void turn_bytes(const void* from, Int from_stride, void* to, Int to_stride, Int rows, Int columns) {
   turn(static_cast<const T*>(from), from_stride, static_cast<T*>(to), to_stride, rows, columns);
 }
 
 }  // namespace
 
-void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride,
-               Int rows, Int columns) {
+void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride, Int rows,
+               Int columns) {
   switch (elem_bytes) {
     case 1: return turn_bytes<std::uint8_t>(from, from_stride, to, to_stride, rows, columns);
     case 2: return turn_bytes<std::uint16_t>(from, from_stride, to, to_stride, rows, columns);

@@ -71,9 +71,7 @@ struct LeakyRelu : WithAlpha {
 };
 struct Elu : WithAlpha {
   using WithAlpha::WithAlpha;
-  F operator()(F x) const {
-    return select(x < zero(), alpha * expm1_negative(x), x);
-  }
+  F operator()(F x) const { return select(x < zero(), alpha * expm1_negative(x), x); }
 };
 struct Sin : Plain {
   using Plain::Plain;
@@ -98,6 +96,25 @@ struct GeluTanh : Plain {
 struct Swish : WithAlpha {
   using WithAlpha::WithAlpha;
   F operator()(F x) const { return x * sigmoid(alpha * x); }
+};
+struct Floor : Plain {
+  using Plain::Plain;
+  F operator()(F x) const { return floor(x); }
+};
+struct Ceil : Plain {
+  using Plain::Plain;
+  F operator()(F x) const { return ceil(x); }
+};
+struct Round : Plain {  // halves to the even neighbour
+  using Plain::Plain;
+  F operator()(F x) const { return round(x); }
+};
+struct Sign : Plain {
+  using Plain::Plain;
+  F operator()(F x) const {
+    const F sign = select(x < zero(), set1(-1.0F), select(zero() < x, set1(1.0F), zero()));
+    return select(is_nan(x), x, sign);
+  }
 };
 struct Scale : WithAlpha {
   using WithAlpha::WithAlpha;
@@ -133,6 +150,10 @@ ElementwiseLoop unary_loop(ElementwiseOp op) {
     case ElementwiseOp::kGelu: return loop1<Gelu>;
     case ElementwiseOp::kGeluTanh: return loop1<GeluTanh>;
     case ElementwiseOp::kSwish: return loop1<Swish>;
+    case ElementwiseOp::kFloor: return loop1<Floor>;
+    case ElementwiseOp::kCeil: return loop1<Ceil>;
+    case ElementwiseOp::kRound: return loop1<Round>;
+    case ElementwiseOp::kSign: return loop1<Sign>;
     case ElementwiseOp::kScale: return loop1<Scale>;
     case ElementwiseOp::kNot: return loop1<Not>;
     default: return nullptr;

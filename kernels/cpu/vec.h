@@ -58,6 +58,12 @@ MEZZO_VEC F max_or_second(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
 MEZZO_VEC F round(F a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+MEZZO_VEC F floor(F a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+}
+MEZZO_VEC F ceil(F a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)};
+}
 MEZZO_VEC I to_int(F a) { return {_mm512_cvtps_epi32(a.v)}; }
 MEZZO_VEC F to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 MEZZO_VEC I bits(F a) { return {_mm512_castps_si512(a.v)}; }
@@ -148,6 +154,8 @@ MEZZO_VEC F max_or_second(F a, F b) { return {_mm256_max_ps(a.v, b.v)}; }
 MEZZO_VEC F round(F a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+MEZZO_VEC F floor(F a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
+MEZZO_VEC F ceil(F a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)}; }
 MEZZO_VEC I to_int(F a) { return {_mm256_cvtps_epi32(a.v)}; }
 MEZZO_VEC F to_float(I a) { return {_mm256_cvtepi32_ps(a.v)}; }
 MEZZO_VEC I bits(F a) { return {_mm256_castps_si256(a.v)}; }
@@ -181,8 +189,8 @@ MEZZO_VEC bool any(M a) { return _mm256_movemask_ps(a.v) != 0; }
 MEZZO_VEC bool all(M a) { return _mm256_movemask_ps(a.v) == 0xff; }
 MEZZO_VEC F select(M m, F a, F b) { return {_mm256_blendv_ps(b.v, a.v, m.v)}; }
 MEZZO_VEC I select(M m, I a, I b) {
-  return {_mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(b.v), _mm256_castsi256_ps(a.v),
-                                               m.v))};
+  return {_mm256_castps_si256(
+      _mm256_blendv_ps(_mm256_castsi256_ps(b.v), _mm256_castsi256_ps(a.v), m.v))};
 }
 template <int kStep>
 MEZZO_VEC F swap_lanes(F a) {

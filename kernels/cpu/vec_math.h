@@ -36,9 +36,8 @@ MEZZO_VEC F expm1_negative(F x) {
 
 // log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1], plus e ln 2.
 MEZZO_VEC F log_reduced(F f, F e) {
-  constexpr float kTerms[] = {0.333333313F,  -0.25000003F, 0.200007036F,
-                              -0.16667299F,  0.142488733F, -0.124365523F,
-                              0.116990305F,  -0.11411383F, 0.06850034F};
+  constexpr float kTerms[] = {0.333333313F,  -0.25000003F, 0.200007036F, -0.16667299F, 0.142488733F,
+                              -0.124365523F, 0.116990305F, -0.11411383F, 0.06850034F};
   const F square = f * f;
   F value = square * f * polynomial(f, kTerms);
   value = fma(e, set1(-2.12194440e-4F), value);
@@ -68,7 +67,7 @@ MEZZO_VEC F log1p_unit(F e) {
 }
 
 MEZZO_VEC F tanh(F x) {
-  constexpr float kTerms[] = {-0.333333343F, 0.133333609F,   -0.0539673008F,
+  constexpr float kTerms[] = {-0.333333343F, 0.133333609F,    -0.0539673008F,
                               0.021815246F,  -0.00846113823F, 0.00240081409F};
   const F t = abs(x);
   const F square = x * x;
@@ -98,8 +97,8 @@ MEZZO_VEC F softplus(F x) {  // log(1 + exp(x))
 // erfc(t) for t >= 0.85 is exp(-t^2) times this: a polynomial in q = (t - 2) / (t + 2), divided by
 // t + 2. Good up to 10.2, beyond which erfc is 0 in float32.
 MEZZO_VEC F erfc_scaled(F t) {
-  constexpr float kTerms[] = {1.02158272F,      -0.687160671F,  0.279471248F,    -0.0364425778F,
-                              -0.021499563F,    0.0064813653F,  0.0030349961F,   -0.000848899595F,
+  constexpr float kTerms[] = {1.02158272F,      -0.687160671F,  0.279471248F,  -0.0364425778F,
+                              -0.021499563F,    0.0064813653F,  0.0030349961F, -0.000848899595F,
                               -0.000546260388F, 9.71271584e-05F};
   const F reciprocal = set1(1.0F) / (t + set1(2.0F));
   const F q = (t - set1(2.0F)) * reciprocal;
@@ -118,7 +117,7 @@ MEZZO_VEC F erfc_tail(F t) {
 }
 
 MEZZO_VEC F erf_small(F x) {  // |x| < 0.875
-  constexpr float kTerms[] = {0.128379174F,    -0.376126349F,   0.112837389F,   -0.0268629715F,
+  constexpr float kTerms[] = {0.128379174F,   -0.376126349F,    0.112837389F,    -0.0268629715F,
                               0.00521369698F, -0.000836454157F, 0.000102594684F, -6.24191534e-06F};
   return fma(x, polynomial(x * x, kTerms), x);
 }

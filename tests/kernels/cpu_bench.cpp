@@ -128,11 +128,10 @@ std::vector<BenchCase> bench_cases() {
       {"LayerNorm f32 768",
        request_of("LayerNormalization", {f32({16384, 768}), f32({768}), f32({768})},
                   {f32({16384, 768}), f32({16384, 1}), f32({16384, 1})})},
-      {"LayerNormGrad f32 768",
-       request_of("LayerNormalizationGrad",
-                  {f32({16384, 768}), f32({16384, 768}), f32({768}), f32({16384, 1}),
-                   f32({16384, 1})},
-                  {f32({16384, 768}), f32({768}), f32({768})})},
+      {"LayerNormGrad f32 768", request_of("LayerNormalizationGrad",
+                                           {f32({16384, 768}), f32({16384, 768}), f32({768}),
+                                            f32({16384, 1}), f32({16384, 1})},
+                                           {f32({16384, 768}), f32({768}), f32({768})})},
       {"BatchNorm f32", batch_norm(f32(image), channel)},
       {"BatchNorm f32 channels-last", batch_norm(f32(image, last), channel)},
       {"BatchNorm bf16 channels-last", batch_norm(bf16(image, last), channel)},
@@ -152,12 +151,10 @@ std::vector<BenchCase> bench_cases() {
        request_of("Transpose", {f32({32, 512, 12, 64})}, {f32({32, 12, 512, 64})}, heads)},
       {"MaxPool", max_pool(Layout::kRowMajor)},
       {"MaxPool channels-last", max_pool(last)},
-      {"Dropout f32",
-       request_of("Dropout", {f32(flat), {DType::kInt64, {}, Layout::kRowMajor}},
-                  {f32(flat), {DType::kBool, flat, Layout::kRowMajor}})},
+      {"Dropout f32", request_of("Dropout", {f32(flat), {DType::kInt64, {}, Layout::kRowMajor}},
+                                 {f32(flat), {DType::kBool, flat, Layout::kRowMajor}})},
       {"GatherGrad",
-       request_of("GatherGrad",
-                  {f32({16384, 768}), {DType::kInt64, {16384}, Layout::kRowMajor}},
+       request_of("GatherGrad", {f32({16384, 768}), {DType::kInt64, {16384}, Layout::kRowMajor}},
                   {f32({16384, 768})})},
   };
 }
@@ -169,9 +166,8 @@ const bool registered = [] {
     for (const KernelEntry* row : kernel_rows(test.request.op, Backend::kCpu)) {
       if (row->implementation == "reference" || !row->prepare(test.request).ok()) continue;
       benchmark::RegisterBenchmark(
-          test.name, [request = test.request, row](benchmark::State& state) {
-            run(state, request, *row);
-          });
+          test.name,
+          [request = test.request, row](benchmark::State& state) { run(state, request, *row); });
     }
   }
   return true;

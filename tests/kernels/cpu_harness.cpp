@@ -166,8 +166,9 @@ bool is_close(double got, double expected, DType dtype, std::int64_t depth, doub
   if (got == expected) return true;
   const FloatFacts facts = float_facts(dtype);
   // Below the normal range half a unit is half the smallest number, whatever the element.
-  const double underflow = facts.min_subnormal / 2.0 + static_cast<double>(depth) *
-                           float_facts(DType::kFloat32).min_subnormal / 2.0;
+  const double underflow =
+      facts.min_subnormal / 2.0 +
+      static_cast<double>(depth) * float_facts(DType::kFloat32).min_subnormal / 2.0;
   const double bound =
       tolerance(dtype, DType::kFloat32, depth) * std::fabs(expected) + slack + underflow;
   // Beyond the range, and beyond float32's on the way there, comes infinity.
@@ -241,8 +242,18 @@ Numbers draw_numbers(Engine& engine, const TensorDesc& desc, double deviation, b
   Numbers numbers;
   std::normal_distribution<double> normal(0.0, deviation);
   const FloatFacts facts = float_facts(is_floating(desc.dtype) ? desc.dtype : DType::kFloat32);
-  const double choices[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, facts.max, -facts.max,
-                            facts.min_subnormal, -facts.min_normal, 1.0, -1.0, 0.5};
+  const double choices[] = {0.0,
+                            -0.0,
+                            INFINITY,
+                            -INFINITY,
+                            NAN,
+                            facts.max,
+                            -facts.max,
+                            facts.min_subnormal,
+                            -facts.min_normal,
+                            1.0,
+                            -1.0,
+                            0.5};
   for (std::int64_t i = 0; i < desc.elems(); ++i) {
     const bool special = specials && draw(engine, 0, 15) == 0;
     const double number = special ? choices[draw(engine, 0, 11)] : normal(engine);

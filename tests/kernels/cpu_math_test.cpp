@@ -93,7 +93,8 @@ TEST_P(CpuMath, LeavesNeighboursAloneWhateverTheLength) {
       const int width = dtype_bits(dtype) / 8;
       std::vector<unsigned char> packed(64 * 4, 0xee);
       selected_isa()->pack(dtype, x.data(), packed.data(), n);
-      for (std::int64_t i = n * width; i < 64; ++i) ASSERT_EQ(packed[static_cast<std::size_t>(i)], 0xee);
+      for (std::int64_t i = n * width; i < 64; ++i)
+        ASSERT_EQ(packed[static_cast<std::size_t>(i)], 0xee);
       std::vector<float> back(64, -7.0F);
       selected_isa()->unpack(dtype, packed.data(), back.data(), n);
       for (std::int64_t i = 0; i < 64; ++i) {
@@ -113,7 +114,7 @@ double ulps(float got, double expected) {
     if (got == rounded) return 0.0;
     const double end = 3.4028234663852886e38;
     return std::fabs(expected) > end * (1.0 - 2e-7) && std::fabs(got) >= end * 0.9999998 ? 1.0
-                                                                                       : INFINITY;
+                                                                                         : INFINITY;
   }
   int exponent = 0;
   std::frexp(expected, &exponent);

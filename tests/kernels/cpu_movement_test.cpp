@@ -25,8 +25,8 @@ Numbers any_numbers(Engine& engine, const TensorDesc& desc) {
 Dims movement_dims(Engine& engine) {
   switch (draw(engine, 0, 5)) {
     case 0: return {draw(engine, 2, 4), draw(engine, 30, 140), draw(engine, 200, 300)};
-    case 1: return {draw(engine, 2, 3), draw(engine, 20, 60), draw(engine, 2, 9),
-                    draw(engine, 30, 80)};
+    case 1:
+      return {draw(engine, 2, 3), draw(engine, 20, 60), draw(engine, 2, 9), draw(engine, 30, 80)};
     default: return draw_dims(engine, static_cast<std::size_t>(draw(engine, 1, 5)), 9);
   }
 }
@@ -65,7 +65,8 @@ TEST(CpuMovement, Transpose) {
 TEST(CpuMovement, Reorder) {
   Engine engine(42);
   for (int round = 0; round < 60; ++round) {
-    Dims dims = {draw(engine, 1, 3), draw(engine, 1, 130), draw(engine, 1, 20), draw(engine, 1, 20)};
+    Dims dims = {draw(engine, 1, 3), draw(engine, 1, 130), draw(engine, 1, 20),
+                 draw(engine, 1, 20)};
     if (round % 4 == 0) dims.pop_back();
     const DType dtype = any_dtype(engine);
     const Layout from = round % 2 == 0 ? Layout::kRowMajor : Layout::kChannelsLast;
@@ -97,8 +98,8 @@ TEST(CpuMovement, ConcatAndSplit) {
   Engine engine(44);
   for (int round = 0; round < 60; ++round) {
     const Dims dims = movement_dims(engine);
-    const std::size_t axis = static_cast<std::size_t>(
-        draw(engine, 0, static_cast<std::int64_t>(dims.size()) - 1));
+    const std::size_t axis =
+        static_cast<std::size_t>(draw(engine, 0, static_cast<std::int64_t>(dims.size()) - 1));
     const DType dtype = any_dtype(engine);
     const Layout layout = any_layout(engine);
     CpuCase concat;
@@ -120,8 +121,8 @@ TEST(CpuMovement, ConcatAndSplit) {
     ASSERT_NO_FATAL_FAILURE(check_cpu(concat));
     split.request.inputs = concat.request.outputs;
     split.request.outputs = concat.request.inputs;
-    split.request.attributes.set("axis", static_cast<std::int64_t>(axis) -
-                                             static_cast<std::int64_t>(dims.size()));
+    split.request.attributes.set(
+        "axis", static_cast<std::int64_t>(axis) - static_cast<std::int64_t>(dims.size()));
     split.operands = {any_numbers(engine, split.request.inputs[0])};
     ASSERT_NO_FATAL_FAILURE(check_cpu(split));
     if (HasFailure()) return;
@@ -148,7 +149,8 @@ TEST(CpuMovement, SliceAndItsGradient) {
       const std::int64_t first = step > 0 ? clamp(start, 0, n) : clamp(start, 0, n - 1);
       const std::int64_t last = step > 0 ? clamp(end, 0, n) : clamp(end, -1, n - 1);
       part[dim] = 0;
-      for (std::int64_t i = first; n > 0 && (step > 0 ? i < last : i > last); i += step) ++part[dim];
+      for (std::int64_t i = first; n > 0 && (step > 0 ? i < last : i > last); i += step)
+        ++part[dim];
       starts.push_back(start);
       ends.push_back(end);
       axes.push_back(static_cast<std::int64_t>(dim));
@@ -184,8 +186,8 @@ TEST(CpuMovement, PadAndExpand) {
     }
     begins.insert(begins.end(), ends.begin(), ends.end());
     const DType dtype = any_dtype(engine);
-    CpuCase pad = movement_case(engine, "Pad", tensor(dtype, dims, layout),
-                                tensor(dtype, padded, layout));
+    CpuCase pad =
+        movement_case(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, padded, layout));
     pad.request.attributes.set("pads", begins);
     if (is_floating(dtype) && draw(engine, 0, 1) == 1) pad.request.attributes.set("value", -1.5);
     ASSERT_NO_FATAL_FAILURE(check_cpu(pad));
@@ -211,7 +213,8 @@ GatherDims gather_dims(Engine& engine, int round) {
   if (round % 5 == 0) dims.x = {draw(engine, 50, 500), draw(engine, 100, 700)};
   dims.indices = draw_dims(engine, static_cast<std::size_t>(draw(engine, 0, 2)), 20);
   dims.axis = round % 5 == 0 ? 0 : draw(engine, 0, static_cast<std::int64_t>(dims.x.size()) - 1);
-  if (dims.x[static_cast<std::size_t>(dims.axis)] == 0) dims.x[static_cast<std::size_t>(dims.axis)] = 3;
+  if (dims.x[static_cast<std::size_t>(dims.axis)] == 0)
+    dims.x[static_cast<std::size_t>(dims.axis)] = 3;
   dims.y.assign(dims.x.begin(), dims.x.begin() + dims.axis);
   dims.y.insert(dims.y.end(), dims.indices.begin(), dims.indices.end());
   dims.y.insert(dims.y.end(), dims.x.begin() + dims.axis + 1, dims.x.end());
@@ -305,9 +308,9 @@ TEST(CpuPool, MaxPoolAndItsGradient) {
     const Layout layout = round % 2 == 0 ? Layout::kRowMajor : Layout::kChannelsLast;
     CpuCase test{pool.request, {}};
     test.request.inputs = {tensor(draw_float(engine), pool.large, layout)};
-    test.request.outputs = {tensor(draw_float(engine), pool.small, layout),
-                            round % 5 == 0 ? TensorDesc()
-                                           : tensor(DType::kInt64, pool.small, layout)};
+    test.request.outputs = {
+        tensor(draw_float(engine), pool.small, layout),
+        round % 5 == 0 ? TensorDesc() : tensor(DType::kInt64, pool.small, layout)};
     test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, round % 3 == 0)};
     for (double& x : test.operands[0]) {
       if (draw(engine, 0, 3) == 0) x = 0.5;  // equal values: the first counts
@@ -318,8 +321,7 @@ TEST(CpuPool, MaxPoolAndItsGradient) {
 
     CpuCase grad;
     grad.request.op = "MaxPoolGrad";
-    grad.request.inputs = {tensor(draw_float(engine), pool.small, layout),
-                           test.request.outputs[1]};
+    grad.request.inputs = {tensor(draw_float(engine), pool.small, layout), test.request.outputs[1]};
     grad.request.outputs = {tensor(draw_float(engine), pool.large, layout)};
     grad.operands = {draw_numbers(engine, grad.request.inputs[0], 1.0),
                      run_cpu(test.request, test.operands)[1]};
