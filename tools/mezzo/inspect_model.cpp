@@ -43,7 +43,8 @@ Status choose(Model& model, const std::string& loss_output, TrainingView& view) 
   view.loss = loss->name();
   MEZZO_ASSIGN_OR_RETURN(
       const auto rest,
-      passes::parse_passes("fold-constants,normalise,fold-constants,recognise,prepare-training"));
+      passes::parse_passes("infer-shapes,fold-constants,normalise,"
+                                                               "fold-constants,recognise,prepare-training"));
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, rest));
   MEZZO_ASSIGN_OR_RETURN(loss, passes::find_loss(*model.graph, view.loss));
   MEZZO_ASSIGN_OR_RETURN(

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <climits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -11,9 +10,9 @@
 #include "compiler/report/format.h"
 #include "compiler/report/text_table.h"
 #include "compiler/support/json_util.h"
-#include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
 #include "runtime/exec/plan_check.h"
+#include "runtime/exec/plan_file.h"
 #include "tools/mezzo/inspect.h"
 
 namespace mezzo::cli {
@@ -132,8 +131,10 @@ class PlanPrinter {
       TextTable table(
           {{"#", true}, {"op", false, 10}, {"result", false, 14}, {"type"}, {"node", false, 16}});
       json steps = json::array();
+      int casts = 0;
       for (int i = 0; i < phase.steps_size(); ++i) {
         const proto::Step& step = phase.steps(i);
+        casts += step.op() == "Cast" ? 1 : 0;
         const int result = step.outputs_size() > 0 ? step.outputs(0) : -1;
         table.add({std::to_string(i), printable(step.op(), 60), operand_text(result),
                    result >= 0 ? type_text(plan_.tensors(result)) : "-", printable(step.node())});
@@ -143,9 +144,11 @@ class PlanPrinter {
              {"inputs", std::vector<int>(step.inputs().begin(), step.inputs().end())},
              {"outputs", std::vector<int>(step.outputs().begin(), step.outputs().end())}});
       }
-      text_ += fmt::format("\n{}: {} steps\n", phase_name(phase.kind()), phase.steps_size());
+      text_ += fmt::format("\n{}: {} steps, {} of them casts\n", phase_name(phase.kind()),
+                           phase.steps_size(), casts);
       text_ += table.text(width_);
-      list.push_back({{"kind", phase_name(phase.kind())}, {"steps", std::move(steps)}});
+      list.push_back(
+          {{"kind", phase_name(phase.kind())}, {"casts", casts}, {"steps", std::move(steps)}});
     }
     json_["phases"] = std::move(list);
   }
@@ -232,17 +235,9 @@ class PlanPrinter {
 }  // namespace
 
 StatusOr<Inspection> inspect_plan(const std::string& path, const InspectOptions& options) {
-  MEZZO_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
-  proto::Plan plan;
   // The weights beside it need not be there to look at a plan.
-  if (file->size() > INT_MAX ||
-      !plan.ParseFromArray(file->bytes().data(), static_cast<int>(file->size()))) {
-    return invalid_argument(printable(path) +
-                            ": not a plan, or damaged. Hint: `mezzo compile model.onnx -o "
-                            "model.plan` makes one");
-  }
-  MEZZO_RETURN_IF_ERROR(runtime::check_plan(plan).with_context(printable(path)));
-  return PlanPrinter(plan, options.width).run();
+  MEZZO_ASSIGN_OR_RETURN(const auto plan, runtime::read_plan(path));
+  return PlanPrinter(*plan, options.width).run();
 }
 
 }  // namespace mezzo::cli

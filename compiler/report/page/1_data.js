@@ -22,8 +22,9 @@ function element(tag, attributes = {}, ...children) {
 }
 
 const isLow = (dtype) => dtype === "float16" || dtype === "bfloat16";
-const shortNames = {float: "fp32", float16: "fp16", bfloat16: "bf16", double: "fp64", "?": "no float", "": "no float"};
-const shortType = (dtype) => shortNames[dtype] ?? dtype;
+const shortNames = new Map([["float", "fp32"], ["float16", "fp16"], ["bfloat16", "bf16"], ["double", "fp64"],
+                            ["?", "no float"], ["", "no float"]]);
+const shortType = (dtype) => shortNames.get(dtype) ?? dtype;
 
 // The classes by which things are coloured and dimmed.
 const kinds = {

@@ -133,9 +133,11 @@ function firstView() {
   fit();
   if (view.zoom > 0.6 || nodes.length === 0) return;
   const {width, height} = view.canvas.getBoundingClientRect();
-  view.zoom = Math.max(0.75, Math.min(1, width / layout.width));
-  const seen = boxes.filter((box) => box.y < height / view.zoom).map((box) => box.x).sort((a, b) => a - b);
-  view.x = width / 2 - seen[seen.length >> 1] * view.zoom;
+  const seen = boxes.filter((box) => box.y < height / 0.8);
+  const left = Math.min(...seen.map((box) => box.x - box.width / 2));
+  const right = Math.max(...seen.map((box) => box.x + box.width / 2));
+  view.zoom = Math.max(0.6, Math.min(1, width / (right - left + 40)));
+  view.x = width / 2 - ((left + right) / 2) * view.zoom;
   view.y = 0;
 }
 

@@ -1,5 +1,6 @@
 // Puts the parts together. The address names what is selected: #node=NAME or #cast=TENSOR.
 function setAddress(text) {
+  if (text === location.hash) return;
   try {
     history.replaceState(null, "", text === "" ? location.pathname + location.search : text);
   } catch {
