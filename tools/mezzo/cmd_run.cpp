@@ -24,7 +24,7 @@ struct RunCommand {
 
   Status run() const {
     MEZZO_ASSIGN_OR_RETURN(const runtime::NpzFile file, runtime::NpzFile::open(input));
-    MEZZO_ASSIGN_OR_RETURN(const auto executor, prepare());
+    MEZZO_ASSIGN_OR_RETURN(const auto executor, prepare(file));
     MEZZO_RETURN_IF_ERROR(read_inputs(file, *executor));
     MEZZO_RETURN_IF_ERROR(executor->run(proto::PHASE_FORWARD));
     MEZZO_RETURN_IF_ERROR(write_outputs(*executor));
@@ -32,7 +32,7 @@ struct RunCommand {
     return ok_status();
   }
 
-  StatusOr<std::unique_ptr<runtime::Executor>> prepare() const {
+  StatusOr<std::unique_ptr<runtime::Executor>> prepare(const runtime::NpzFile& file) const {
     const runtime::ExecutorOptions options{threads.count(), kernels::Backend::kCpu, false};
     if (model.ends_with(".plan")) {
       MEZZO_ASSIGN_OR_RETURN(const runtime::LoadedPlan loaded, runtime::load_plan(model));
@@ -42,6 +42,9 @@ struct RunCommand {
     MEZZO_ASSIGN_OR_RETURN(compile.policy, policy.to_policy());
     if (policy.precision.empty()) compile.policy.force_fp32 = true;
     MEZZO_ASSIGN_OR_RETURN(compile.dims, dims.parse());
+    compile.padding = policy.to_padding();
+    for (const runtime::ArrayInfo& array : file.arrays())
+      compile.input_dims.emplace(array.name, array.shape);
     MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile_model(model, compile));
     return runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), options);
   }

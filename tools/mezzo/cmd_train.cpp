@@ -32,6 +32,7 @@ struct TrainCommand {
 
  private:
   StatusOr<Compiled> compile() const;
+  void print_start(const Compiled& compiled) const;
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
   Status train(const Compiled& compiled, runtime::Executor& executor, runtime::Trainer& session,
                RunFolder& folder);
@@ -117,9 +118,7 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   const std::int64_t first = session.steps_done();
   const bool scales = options.trainer.loss_scale.mode != runtime::LossScaleMode::kOff;
   if (!options.json) {
-    std::printf("training %zu parameters of %s in %s, %d threads\n", compiled.trained.size(),
-                compiled.records.model.c_str(), compiled.records.precision.c_str(),
-                options.trainer.threads);
+    print_start(compiled);
     std::fflush(stdout);  // before what follows on standard error
   }
   auto progress = runtime::ProgressReporter::for_stderr(options.steps, scales);
@@ -154,6 +153,23 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   progress.finish();
   MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
   return finish(executor, session, compiled, folder, step_ms, last_loss);
+}
+
+// What is trained, and in what: a parameter that is frozen by mistake is seen here.
+void TrainCommand::print_start(const Compiled& compiled) const {
+  const int threads = options.trainer.threads;
+  std::printf("training %zu parameters of %s in %s, %d thread%s\n", compiled.trained.size(),
+              compiled.records.model.c_str(), compiled.records.precision.c_str(), threads,
+              threads == 1 ? "" : "s");
+  std::string line = " ";
+  for (const std::string& name : compiled.trained) {
+    if (line.size() + name.size() > 98 && line.size() > 1) {
+      std::printf("%s\n", line.c_str());
+      line = " ";
+    }
+    line += " " + printable(name);
+  }
+  std::printf("%s\n", line.c_str());
 }
 
 double median(std::vector<double> values) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <unordered_map>
 
 #include "compiler/ir/clone.h"
@@ -10,6 +11,7 @@
 #include "compiler/support/text.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
+#include "runtime/exec/plan_file.h"
 #include "runtime/io/safetensors.h"
 #include "tools/mezzo/options.h"
 
@@ -56,6 +58,33 @@ void bind_unnamed_batch(Graph& graph, std::int64_t batch_size) {
   }
 }
 
+// Sizes what the model leaves open by the shapes of the arrays that will be given: named dimensions
+// go to `values`, unnamed ones and missing shapes into the graph. Sizes that the model fixes are
+// compared when the arrays are read.
+Status bind_to_arrays(Graph& graph, const std::map<std::string, std::vector<std::int64_t>>& arrays,
+                      std::map<std::string, std::int64_t>& values) {
+  for (Value* input : graph.inputs()) {
+    const auto array = arrays.find(input->name());
+    if (array == arrays.end() || !input->type.is_tensor()) continue;
+    const std::vector<std::int64_t>& sizes = array->second;
+    std::optional<std::vector<Dim>>& shape = input->type.tensor.shape;
+    if (!shape) shape = std::vector<Dim>(sizes.size());
+    for (std::size_t d = 0; shape->size() == sizes.size() && d < sizes.size(); ++d) {
+      Dim& dim = (*shape)[d];
+      if (dim.known()) continue;
+      if (dim.symbol.empty()) {
+        dim = Dim(sizes[d]);
+      } else if (const auto [at, fresh] = values.emplace(dim.symbol, sizes[d]);
+                 !fresh && at->second != sizes[d]) {
+        return invalid_argument("input '" + input->name() + "': dimension '" + dim.symbol +
+                                "' is " + std::to_string(sizes[d]) + " in the array given, but " +
+                                std::to_string(at->second) + " elsewhere");
+      }
+    }
+  }
+  return ok_status();
+}
+
 passes::PassContext make_context(const CompileOptions& options,
                                  const std::map<std::string, std::int64_t>& symbols) {
   passes::PassContext ctx;
@@ -65,6 +94,18 @@ passes::PassContext make_context(const CompileOptions& options,
   ctx.for_runtime = true;
   ctx.symbol_values = symbols;
   return ctx;
+}
+
+// What can be done about an operator that the runtime does not execute.
+Status with_advice(const Status& status) {
+  if (status.code() != StatusCode::kUnimplemented ||
+      status.message().find("Hint: ") != std::string::npos) {
+    return status;
+  }
+  return unimplemented(
+      status.message() +
+      ". Hint: kernels/README.md lists what runs here; `mezzo convert` rewrites the "
+      "model for other runtimes in any case");
 }
 
 std::uint64_t total_weight_bytes(const Graph& graph) {
@@ -86,6 +127,8 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   bind_unnamed_batch(*model->graph, options.batch_size);
   auto symbols = symbol_values(*model->graph, options);
   if (!symbols.ok()) return symbols.status().with_context(path);
+  MEZZO_RETURN_IF_ERROR(
+      bind_to_arrays(*model->graph, options.input_dims, *symbols).with_context(path));
   std::unique_ptr<Model> evaluation;
   if (options.train && options.evaluate) evaluation = clone_model(*model);
 
@@ -109,7 +152,7 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
     inputs.evaluate = evaluation.get();
   }
   StatusOr<PlanDraft> draft = build_plan(inputs);
-  if (!draft.ok()) return draft.status().with_context(path);
+  if (!draft.ok()) return with_advice(draft.status()).with_context(path);
   MEZZO_RETURN_IF_ERROR(passes::plan_memory(*draft));
   compiled.draft = std::make_shared<PlanDraft>(std::move(draft).value());
   if (options.train) {
@@ -161,20 +204,26 @@ Status write_plan(const PlanDraft& draft, const std::string& path) {
   MEZZO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   if (!draft.weights.empty()) {
     const fs::path weights_path = fs::path(path).replace_extension(".safetensors");
+    // Tensors follow each other without gaps: whole multiples of 64 bytes first, so that as many as
+    // can be lie aligned and are used where they are mapped.
+    std::vector<std::pair<std::int32_t, TensorRef>> weights(draft.weights.begin(),
+                                                            draft.weights.end());
+    std::stable_partition(weights.begin(), weights.end(),
+                          [](const auto& weight) { return weight.second->byte_size() % 64 == 0; });
     std::vector<runtime::SafetensorsDecl> declarations;
-    for (const auto& [index, tensor] : draft.weights) {
+    for (const auto& [index, tensor] : weights) {
       declarations.push_back({plan.tensors(index).name(), tensor->dtype(), tensor->dims()});
     }
     MEZZO_ASSIGN_OR_RETURN(auto writer,
                            runtime::SafetensorsWriter::create(weights_path.string(), declarations));
-    for (const auto& [index, tensor] : draft.weights) {
+    for (const auto& [index, tensor] : weights) {
       MEZZO_RETURN_IF_ERROR(
           tensor->stream([&](std::span<const std::byte> piece) { return writer.write(piece); }));
     }
     MEZZO_RETURN_IF_ERROR(writer.commit());
     plan.mutable_provenance()->set_weights_file(weights_path.filename().string());
   }
-  MEZZO_RETURN_IF_ERROR(file.write(plan.SerializeAsString()));
+  MEZZO_RETURN_IF_ERROR(file.write(runtime::plan_file_bytes(plan)));
   return file.commit();
 }
 

@@ -23,6 +23,8 @@ struct CompileOptions {
   passes::PadOptions padding;
   std::map<std::string, std::int64_t> dims;  // symbolic dimension -> size, from --dim
   std::int64_t batch_size = 0;  // binds the first dimension of inputs; 0: as in the model
+  // Shapes of arrays that will be given for inputs: they size what the model leaves open.
+  std::map<std::string, std::vector<std::int64_t>> input_dims;
   bool train = false;
   bool evaluate = true;  // with train: add the FP32 evaluate phase
   passes::RunnerOptions runner;

@@ -69,9 +69,15 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string sentence(const std::string& text) {
+  return text.ends_with('.') || text.ends_with('?') ? text : text + ".";
+}
+
 int usage_error(const std::string& message, const std::string& command) {
-  std::fprintf(stderr, "error: %s Hint: `%s --help` shows what can be given\n",
-               one_line(message).c_str(), command.c_str());
+  const bool has_hint = message.find(" Hint: ") != std::string::npos;
+  const std::string hint =
+      has_hint ? "" : " Hint: `" + command + " --help` shows what can be given";
+  std::fprintf(stderr, "error: %s%s\n", one_line(message).c_str(), hint.c_str());
   return 2;
 }
 
@@ -110,7 +116,7 @@ std::string describe(const CLI::App& app, const CLI::ParseError& error) {
   if (const std::size_t at = text.find(" excludes "); at != std::string::npos) {
     return text.substr(0, at) + " and " + text.substr(at + 10) + " cannot be given together.";
   }
-  return text.ends_with('.') || text.ends_with('?') ? text : text + ".";
+  return sentence(text);
 }
 
 int report_status(const Status& status) {
@@ -125,7 +131,7 @@ int parse(CLI::App& app, CLI::App* command, std::vector<std::string> arguments) 
   const std::string shown = command == nullptr ? "mezzo" : "mezzo " + command->get_name();
   if (command != nullptr) {
     const Status config = add_config_file(*command, arguments);
-    if (!config.ok()) return report_status(config);
+    if (!config.ok()) return usage_error(sentence(config.message()), shown);
     arguments.insert(arguments.begin(), command->get_name());
   }
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them

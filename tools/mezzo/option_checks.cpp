@@ -62,7 +62,8 @@ CLI::Validator one_of(std::vector<std::string> words) {
         for (const std::string& word : words) {
           if (word == text) return std::string();
         }
-        return expected("one of " + join(words, ", "), text) + "." + did_you_mean(text, words);
+        return expected((words.size() > 1 ? "one of " : "") + join(words, ", "), text) + "." +
+               did_you_mean(text, words);
       },
       std::move(shown));
 }
