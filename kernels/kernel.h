@@ -114,4 +114,8 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, B
 // it.
 bool may_run_in_place(std::string_view op, int input, int output);
 
+// True if the kernels of `op` do without result `output` where nobody wants it (marked ? in the op
+// list). All other results need a buffer, used or not.
+bool result_may_be_absent(std::string_view op, int output);
+
 }  // namespace mezzo::kernels

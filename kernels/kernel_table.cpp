@@ -37,6 +37,18 @@ constexpr InPlaceRow kInPlace[] = {
     {"ClipGrad"},      {"PowGrad"},       {"AddN"},
 };
 
+struct OptionalResult {
+  std::string_view op;
+  int output;
+};
+
+// The results marked ? in the op list.
+constexpr OptionalResult kOptionalResults[] = {
+    {"LayerNormalization", 1},      {"LayerNormalization", 2},
+    {"LayerNormalizationGrad", 2},  {"MaxPool", 1},
+    {"SoftmaxCrossEntropyLoss", 1},
+};
+
 void append_rows(std::span<const KernelEntry> rows, std::string_view op,
                  std::vector<const KernelEntry*>& found) {
   for (const KernelEntry& row : rows) {
@@ -74,6 +86,12 @@ bool may_run_in_place(std::string_view op, int input, int output) {
                                  [&](const InPlaceRow& candidate) { return candidate.op == op; });
   if (row == std::end(kInPlace)) return false;
   return input == 0 || (input == 1 && row->second_operand);
+}
+
+bool result_may_be_absent(std::string_view op, int output) {
+  return std::any_of(
+      std::begin(kOptionalResults), std::end(kOptionalResults),
+      [&](const OptionalResult& row) { return row.op == op && row.output == output; });
 }
 
 }  // namespace mezzo::kernels

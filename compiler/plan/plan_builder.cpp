@@ -7,6 +7,7 @@
 
 #include "compiler/ir/name_scope.h"
 #include "compiler/ops/op_def.h"
+#include "kernels/kernel.h"
 
 namespace mezzo {
 namespace {
@@ -168,8 +169,11 @@ class PlanBuilder {
     step->set_node(node.name.empty() ? describe(node) : node.name);
     for (const int operand : operands) step->add_inputs(operand);
     for (const Value* result : node.results()) {
+      // A result that nobody reads still needs a buffer where the kernel writes it in any case.
+      const int position = step->outputs_size();
+      const bool wanted = result != nullptr && result->has_uses();
       int index = -1;
-      if (result != nullptr && result->has_uses()) {
+      if (wanted || (result != nullptr && !kernels::result_may_be_absent(step->op(), position))) {
         MEZZO_ASSIGN_OR_RETURN(index, tensor_of(*result));
       }
       step->add_outputs(index);

@@ -90,10 +90,15 @@ Status Executor::load(int tensor, std::span<const std::byte> data) {
       address = const_cast<std::byte*>(data.data());  // steps never write constants: see check_plan
       return ok_status();
     }
-    MEZZO_ASSIGN_OR_RETURN(Buffer copy, Buffer::allocate(data.size()));
-    address = copy.data();
-    memory_.copied_bytes += copy.bytes();
-    copies_.push_back(std::move(copy));
+    // Aliases of one constant share its copy.
+    std::byte*& copied = copied_[data.data()];
+    if (copied == nullptr) {
+      MEZZO_ASSIGN_OR_RETURN(Buffer copy, Buffer::allocate(data.size()));
+      copied = copy.data();
+      memory_.copied_bytes += copy.bytes();
+      copies_.push_back(std::move(copy));
+    }
+    address = copied;
   }
   if (!data.empty()) std::memcpy(address, data.data(), data.size());
   return ok_status();

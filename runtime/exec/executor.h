@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -93,6 +94,7 @@ class Executor {
   ExecutorOptions options_;
   std::vector<Buffer> arenas_;
   std::vector<Buffer> copies_;
+  std::map<const std::byte*, std::byte*> copied_;  // where a constant lies -> its copy
   Buffer workspace_;
   std::vector<std::byte*> addresses_;
   std::vector<PreparedPhase> phases_;

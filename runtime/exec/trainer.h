@@ -62,6 +62,7 @@ class Trainer {
   std::int64_t steps_done() const { return step_; }
   std::int64_t skipped_steps() const { return scaler_.skipped_steps(); }
   const LossScaler& loss_scaler() const { return scaler_; }
+  Optimizer& optimizer() { return *optimizer_; }
   // Optimizer state, gradient accumulators and the like, which lie in no arena of the plan.
   std::uint64_t state_bytes();
 

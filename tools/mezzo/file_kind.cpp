@@ -11,6 +11,7 @@
 
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
+#include "runtime/exec/plan_file.h"
 
 namespace mezzo::cli {
 namespace {
@@ -31,7 +32,7 @@ FileKind kind_of(std::string_view head, std::uint64_t size, const std::string& e
     return FileKind::kNpz;
   }
   if (extension == ".safetensors" || is_safetensors(head, size)) return FileKind::kSafetensors;
-  if (extension == ".plan") return FileKind::kPlan;
+  if (head.starts_with(runtime::kPlanMagic) || extension == ".plan") return FileKind::kPlan;
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (extension == ".json" || (first != std::string_view::npos && head[first] == '{')) {
     return FileKind::kReport;
