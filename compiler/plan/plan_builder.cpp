@@ -7,7 +7,6 @@
 
 #include "compiler/ir/name_scope.h"
 #include "compiler/ops/op_def.h"
-#include "kernels/kernel.h"
 
 namespace mezzo {
 namespace {
@@ -171,9 +170,10 @@ class PlanBuilder {
     for (const Value* result : node.results()) {
       // A result that nobody reads still needs a buffer where the kernel writes it in any case.
       const int position = step->outputs_size();
-      const bool wanted = result != nullptr && result->has_uses();
+      const bool optional = inputs_.result_may_be_absent != nullptr &&
+                            inputs_.result_may_be_absent(step->op(), position);
       int index = -1;
-      if (wanted || (result != nullptr && !kernels::result_may_be_absent(step->op(), position))) {
+      if (result != nullptr && (result->has_uses() || !optional)) {
         MEZZO_ASSIGN_OR_RETURN(index, tensor_of(*result));
       }
       step->add_outputs(index);

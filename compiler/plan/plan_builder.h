@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -40,6 +41,9 @@ struct PlanInputs {
   const Model* evaluate = nullptr;
   std::string precision = "fp32";
   std::string target = "cpu";
+  // Whether the kernels of `op` do without a result that nobody reads
+  // (kernels::result_may_be_absent for our runtime); null: they write all, so each gets a buffer.
+  bool (*result_may_be_absent)(std::string_view op, int result) = nullptr;
 };
 
 // Unimplemented: a node the runtime has no kernel for, or a shape that is not static; the message

@@ -9,6 +9,7 @@
 #include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
+#include "kernels/kernel.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
 #include "runtime/exec/plan_file.h"
@@ -143,6 +144,7 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   PlanInputs inputs;
   inputs.model = model.get();
   inputs.precision = precision_name(options.policy);
+  inputs.result_may_be_absent = kernels::result_may_be_absent;
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {
     passes::PassContext eval_ctx = make_context(options, *symbols);
