@@ -52,8 +52,8 @@ TEST_F(BadInput, OperatorsThatCannotRunOrTrain) {
   write_floats("nms.npz", "boxes", {1, 4, 4}, std::vector<float>(16, 0.5F));
   expect_refusal({"run", "nms.onnxtxt", "--input", "nms.npz", "--output", "y.npz"}, 1,
                  {"nms.onnxtxt", "NonMaxSuppression", "Hint: "});
-  write_model("foreign.onnxtxt", R"((float[N,4] x) => (float loss)
-<float[4] w = {1,2,3,4}, float[N,4] s> { h = Mul(x, w)
+  write_model("foreign.onnxtxt", R"((float[4,4] x) => (float loss)
+<float[4] w = {1,2,3,4}, float[4,4] s> { h = Mul(x, w)
   s = elsewhere.Magic(h)
   loss = ReduceMean<keepdims = 0>(s) })");
   expect_refusal(

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <thread>
@@ -89,7 +90,8 @@ CliTest::CliTest() {
 }
 
 CommandResult CliTest::mezzo(const std::vector<std::string>& arguments) const {
-  std::vector<std::string> command = {MEZZO_PROGRAM};
+  const char* chosen = std::getenv("MEZZO_PROGRAM");
+  std::vector<std::string> command = {chosen != nullptr ? chosen : MEZZO_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_command(command, folder_.path());
 }

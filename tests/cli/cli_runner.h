@@ -32,6 +32,7 @@ class CliTest : public ::testing::Test {
   CliTest();
 
   std::string file(std::string_view name) const { return folder_.file(name); }
+  // The program that was built with the tests, or the one that MEZZO_PROGRAM names.
   CommandResult mezzo(const std::vector<std::string>& arguments) const;
 
   // The run failed with `status`: one line on standard error that holds all of `needles`, nothing

@@ -99,7 +99,8 @@ class Check:
             body = []
             for number, (line, shown) in enumerate(commands_of(text)):
                 body += [""] * bool(number) + ["$ " + line] + self.output(line, shown, head)
-        return match[0].replace(f"\n{text}```", "\n" + "".join(line + "\n" for line in body) + "```")
+        before, after = match.start(7) - match.start(), match.end(7) - match.start()
+        return match[0][:before] + "".join(line + "\n" for line in body) + match[0][after:]
 
 
 def prepare(folder, mezzo):

@@ -59,13 +59,13 @@ StatusOr<Inspection> inspect_report(const std::string& path, const InspectOption
 Work add_inspect(CLI::App& app) {
   auto command = std::make_shared<InspectCommand>();
   app.add_option("file", command->file,
-                 "model, plan, report, checkpoint folder, safetensors or npz")
+                 "Model, plan, report, checkpoint folder, safetensors or npz")
       ->required()
       ->type_name("FILE");
   app.add_option("--loss-output", command->options.loss_output,
-                 "of a model: the output to minimise")
+                 "Of a model: the output to minimise")
       ->type_name("NAME");
-  app.add_flag("--json", command->json, "print JSON for machines");
+  app.add_flag("--json", command->json, "Print JSON for machines");
   return [command] { return command->run(); };
 }
 

@@ -52,7 +52,7 @@ struct OptCommand {
 
   static Status print_passes() {
     for (const passes::PassInfo& pass : passes::all_passes()) {
-      std::printf("%-18s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
+      std::printf("%-20s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
     }
     return ok_status();
   }
@@ -65,9 +65,9 @@ Work add_opt(CLI::App& app) {
   app.add_option("model", command->model, ".onnx or .onnxtxt")->type_name("MODEL");
   app.add_option("-o,--output", command->output, ".onnx, or text; - prints it")
       ->capture_default_str();
-  app.add_flag("--list-passes", command->list, "print all passes");
-  app.add_flag("--stats", command->stats, "print what the passes counted");
-  app.add_flag("--timing", command->timing, "print what every pass took");
+  app.add_flag("--list-passes", command->list, "Print all passes");
+  app.add_flag("--stats", command->stats, "Print what the passes counted");
+  app.add_flag("--timing", command->timing, "Print what every pass took");
   command->options.add_to(app);
   return [command] { return command->run(); };
 }

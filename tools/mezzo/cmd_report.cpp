@@ -81,13 +81,13 @@ struct ReportCommand {
 
 Work add_report(CLI::App& app) {
   auto command = std::make_shared<ReportCommand>();
-  app.add_option("file", command->file, "model, report JSON or plan")
+  app.add_option("file", command->file, "Model, report JSON or plan")
       ->required()
       ->type_name("FILE");
-  app.add_option("-o,--output", command->output, "write the report as a web page")
+  app.add_option("-o,--output", command->output, "Write the report as a web page")
       ->type_name("HTML");
-  app.add_option("--json", command->json, "write the report as JSON")->type_name("JSON");
-  app.add_flag("--text", command->text, "print the tables (the default without -o and --json)");
+  app.add_option("--json", command->json, "Write the report as JSON")->type_name("JSON");
+  app.add_flag("--text", command->text, "Print the tables (the default without -o and --json)");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
   command->dump.add_to(app);
   return [command] { return command->run(); };

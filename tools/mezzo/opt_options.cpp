@@ -3,23 +3,28 @@
 #include <CLI/CLI.hpp>
 
 #include "compiler/onnx/export.h"
+#include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
 
 void OptOptions::add_to(CLI::App& app) {
-  app.add_option("--passes", passes, "comma-separated pass names, run in this order");
-  app.add_option("--print-after", print_after, "print the graph after passes whose name matches")
-      ->type_name("REGEX");
-  app.add_option("--stop-after", stop_after, "run only so many passes")->check(CLI::PositiveNumber);
-  app.add_flag("--types", types, "list the type of every value in the text");
-  app.add_flag("--for-runtime", for_runtime, "compile for our runtime instead of exported ONNX");
-  app.add_option("--freeze", training.freeze, "as for train; repeatable")
+  app.add_option("--passes", passes, "Comma-separated pass names, run in this order")
+      ->type_name("A,B,...");
+  app.add_option("--print-after", print_after, "Print the graph after passes whose name matches")
       ->type_name("REGEX")
-      ->allow_extra_args(false);
-  app.add_option("--train", training.train, "as for train; repeatable")
+      ->check(regular_expression());
+  app.add_option("--stop-after", stop_after, "Run only so many passes")
+      ->type_name("N")
+      ->check(whole_number(1));
+  app.add_flag("--types", types, "List the type of every value in the text");
+  app.add_flag("--for-runtime", for_runtime, "Compile for our runtime instead of exported ONNX");
+  repeatable(app.add_option("--freeze", training.freeze, "As for train; repeatable"))
       ->type_name("REGEX")
-      ->allow_extra_args(false);
-  app.add_option("--loss-output", training.loss_output, "as for train");
+      ->check(regular_expression());
+  repeatable(app.add_option("--train", training.train, "As for train; repeatable"))
+      ->type_name("REGEX")
+      ->check(regular_expression());
+  app.add_option("--loss-output", training.loss_output, "As for train")->type_name("NAME");
   policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/true);
   dims.add_to(app);
   dump.add_to(app);
