@@ -146,6 +146,7 @@ class MemoryPlanner {
         ++step;
       }
       if (phase.kind() != proto::PHASE_EVALUATE) training_end = step;
+      ++step;  // the end of the phase, when the runtime reads its results
     }
     // What the runtime reads after a phase lives to its end.
     for (const proto::Port& port : plan_.outputs()) {
@@ -166,6 +167,7 @@ class MemoryPlanner {
         for (int o = 0; o < s.outputs_size(); ++o) try_in_place(s, o, step);
         ++step;
       }
+      ++step;  // as in measure_lives()
     }
   }
 
