@@ -117,17 +117,21 @@ class Preparer {
 // running statistics, which no longer move.
 void normalise_by_running_statistics(Graph& graph, Node* node) {
   const std::array<std::string, 1> names = {graph.unique_name(node->result(0)->name())};
-  Node* inference =
-      graph.add_node("BatchNormalization", node->domain(), node->operands(), names, node);
+  Node* inference = graph.add_node("BatchNormalization", "", node->operands(), names, node);
   inference->name = node->name;
   inference->set_attribute("epsilon", node->float_attribute("epsilon", 1e-5F));
   inference->result(0)->type = node->result(0)->type;
   graph.replace_uses(node->result(0), inference->result(0));
-  for (std::size_t r = 1; r < node->results().size(); ++r) {
+  for (std::size_t r = 1; r < node->results().size() && r < 3; ++r) {
     if (node->result(r) != nullptr && node->result(r)->has_uses())
       graph.replace_uses(node->result(r), node->operand(2 + r));
   }
   graph.erase(node);
+}
+
+bool normalises_by_the_batch(const Node& node) {
+  return node.is("BatchNormalizationTrain", kMezzoDomain) ||
+         (node.is("BatchNormalization") && node.int_attribute("training_mode", 0) != 0);
 }
 
 }  // namespace
@@ -148,10 +152,10 @@ StatusOr<bool> to_inference_form(Model& model, PassContext&) {
   Graph& graph = *model.graph;
   bool changed = false;
   for (Node* node : graph.node_list()) {
-    if (node->is("BatchNormalization") && node->int_attribute("training_mode", 0) != 0) {
+    if (normalises_by_the_batch(*node)) {
       normalise_by_running_statistics(graph, node);
       changed = true;
-    } else if (node->is("Dropout")) {
+    } else if (node->is("Dropout") || node->is("Dropout", kMezzoDomain)) {
       if (node->result(1) != nullptr && node->result(1)->has_uses())
         continue;  // the mask is wanted: keep
       graph.replace_uses(node->result(0), node->operand(0));
