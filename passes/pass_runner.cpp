@@ -1,13 +1,17 @@
 #include "passes/pass_runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
+#include "compiler/ir/clone.h"
 #include "compiler/ir/verifier.h"
 #include "compiler/onnx/export.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
+#include "passes/reproducer.h"
 
 namespace mezzo::passes {
 namespace {
@@ -38,63 +42,77 @@ class Runner {
  private:
   Status run_one(std::size_t index, PassRun& result) {
     const PassInfo& pass = *passes_[index];
-    if (pass.precondition != Condition::kNone && !holds(pass.precondition)) {
-      return internal_error("pass '" + std::string(pass.name) + "' needs a graph that is " +
-                            std::string(condition_name(pass.precondition)));
-    }
-    // The graph before the pass as text: what a reproducer shows. Cheap beside a pass, but not
-    // free: weights are left out.
-    const std::uint64_t before = fingerprint(model_);
-    const auto start = std::chrono::steady_clock::now();
-    Status status = ok_status();
+    if (pass.precondition != Condition::kNone && !holds(pass.precondition)) return misplaced(pass);
     if (!keeps_snapshot_) take_snapshot();
-    const StatusOr<bool> changed = pass.function(model_, ctx_);
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = run_checked(pass, model_, ctx_, &result.changed);
     result.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (!changed.ok()) {
-      status = changed.status();
-    } else {
-      result.changed = *changed;
-      status = verify(model_);
-      if (status.ok() && !*changed && fingerprint(model_) != before)
-        status = internal_error("it says it changed nothing, but it did");
-    }
-    if (!status.ok()) return failed(pass, status);
+    if (!status.ok()) return failed(index, status);
     note(pass, result.changed);
     keeps_snapshot_ = !result.changed;
     return look(index, pass);
   }
 
   bool holds(Condition condition) const {
-    for (const Condition held : conditions_) {
-      if (held == condition) return true;
-    }
-    return false;
+    return std::find(conditions_.begin(), conditions_.end(), condition) != conditions_.end();
   }
 
+  static Status misplaced(const PassInfo& pass) {
+    std::vector<std::string> givers;
+    for (const PassInfo& other : all_passes()) {
+      if (other.postcondition == pass.precondition)
+        givers.push_back("'" + std::string(other.name) + "'");
+    }
+    return invalid_argument("pass '" + std::string(pass.name) + "' needs a graph that is " +
+                            std::string(condition_name(pass.precondition)) + ". Hint: run " +
+                            join(givers, " or ") + " before it");
+  }
+
+  // An assignment ends when it is carried out, or when the graph it speaks of changes.
   void note(const PassInfo& pass, bool changed) {
-    if (changed) std::erase(conditions_, Condition::kAssigned);
+    if (changed || pass.precondition == Condition::kAssigned) {
+      std::erase(conditions_, Condition::kAssigned);
+    }
     if (pass.postcondition != Condition::kNone && !holds(pass.postcondition))
       conditions_.push_back(pass.postcondition);
   }
 
+  std::string repro_folder() const {
+    return options_.repro_to.empty() ? options_.dump_to : options_.repro_to;
+  }
+
+  // Copies share their weights: cheap beside a pass.
   void take_snapshot() {
-    if (options_.repro_to.empty() && options_.dump_to.empty()) return;
-    StatusOr<std::string> text = to_text(model_, Weights::kElided);
-    snapshot_ = text.ok() ? std::move(text).value() : std::string();
+    if (repro_folder().empty()) return;
+    snapshot_ = clone_model(model_);
+    if (!start_) start_ = snapshot_;
+  }
+
+  // The passes before number `index` that give what it needs, in their order.
+  void add_preparation(std::size_t index, std::vector<const PassInfo*>& list) const {
+    const Condition needed = passes_[index]->precondition;
+    if (needed == Condition::kNone) return;
+    for (std::size_t i = index; i-- > 0;) {
+      if (passes_[i]->postcondition != needed) continue;
+      add_preparation(i, list);
+      list.push_back(passes_[i]);
+      return;
+    }
   }
 
   // Bugs of ours get a reproducer; a user's fault is the user's to see.
-  Status failed(const PassInfo& pass, const Status& status) {
+  Status failed(std::size_t index, const Status& status) {
     if (status.code() != StatusCode::kInternal) return status;
-    const std::string folder = options_.repro_to.empty() ? options_.dump_to : options_.repro_to;
+    const PassInfo& pass = *passes_[index];
     std::string where = "no reproducer: give --dump-to a folder";
-    if (!folder.empty() && !snapshot_.empty()) {
-      const std::string path = (fs::path(folder) / "repro.onnxtxt").string();
-      const std::string head =
-          "// RUN: mezzo opt --passes=" + std::string(pass.name) + " " + path + "\n";
-      where = write_file(path, head + snapshot_).ok() ? "reproducer: " + path
-                                                      : "the reproducer could not be written";
+    if (!repro_folder().empty()) {
+      Attempt small{snapshot_.get(), {}}, whole{start_.get(), {}};
+      add_preparation(index, small.passes);
+      small.passes.push_back(&pass);
+      whole.passes.assign(passes_.begin(),
+                          passes_.begin() + static_cast<std::ptrdiff_t>(index) + 1);
+      where = write_reproducer(repro_folder(), {small, whole}, ctx_, status);
     }
     return internal_error("pass '" + std::string(pass.name) + "': " + status.message() + " (" +
                           where + ")");
@@ -103,7 +121,7 @@ class Runner {
   Status look(std::size_t index, const PassInfo& pass) {
     if (print_after_ && options_.print && print_after_->matches(std::string(pass.name))) {
       MEZZO_ASSIGN_OR_RETURN(const std::string text, to_text(model_, Weights::kElided));
-      options_.print("// after " + std::string(pass.name) + "\n" + text);
+      options_.print("# after " + std::string(pass.name) + "\n" + text);
     }
     if (options_.dump_to.empty()) return ok_status();
     const std::string number = std::to_string(index + 1);
@@ -125,7 +143,7 @@ class Runner {
   const RunnerOptions& options_;
   std::optional<Pattern> print_after_;
   std::vector<Condition> conditions_;
-  std::string snapshot_;
+  std::shared_ptr<const Model> snapshot_, start_;  // before the pass; before the first one
   bool keeps_snapshot_ = false;
 };
 

@@ -13,9 +13,8 @@
 namespace mezzo::passes {
 
 struct RunnerOptions {
-  std::string dump_to;  // folder for `0003.after-insert-casts.onnxtxt`; "" for none
-  std::string
-      repro_to;  // folder for the reproducer; "" for the dump folder, else the working folder
+  std::string dump_to;      // folder for `0003.after-insert-casts.onnxtxt`; "" for none
+  std::string repro_to;     // folder for the reproducer; "": the dump folder, else none is written
   std::string print_after;  // regular expression on pass names: prints the graph to `print`
   std::function<void(const std::string&)> print;
   int stop_after = 0;  // number of passes to run; 0: all
@@ -27,8 +26,8 @@ struct PassRun {
   bool changed = false;
 };
 
-// Runs the passes in order. Internal errors leave `repro.onnxtxt`: the graph before the failing
-// pass, headed by the command that runs the pass again. `runs` (may be null) receives times.
+// Runs the passes in order. Internal errors leave a reproducer (reproducer.h). InvalidArgument: a
+// pass whose precondition no pass before it gives. `runs` (may be null) receives times.
 Status run_passes(Model& model, PassContext& ctx, const std::vector<const PassInfo*>& passes,
                   const RunnerOptions& options = {}, std::vector<PassRun>* runs = nullptr);
 

@@ -12,6 +12,7 @@
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
 #include "passes/cleanup/normalise.h"
+#include "passes/cleanup/raise_to_current.h"
 #include "passes/cleanup/recognise.h"
 #include "passes/layout/pad_channels.h"
 #include "passes/precision/absorb_casts.h"
@@ -27,6 +28,7 @@ namespace {
 using enum Condition;
 
 constexpr std::array kPasses = {
+    PassInfo{"raise-to-current", raise_to_current, "brings models older than opset 13 to it"},
     PassInfo{"infer-shapes", infer_shapes, "gives every value its type and shape", kNone, kTyped},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
@@ -58,7 +60,8 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
 // From what the file says to operators that the runtime has. Decomposing makes constants, and what
 // these fold to may let more be decomposed (a Tile whose repeats were computed).
 std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first) {
-  std::vector<const PassInfo*> passes = by_name(first);
+  std::vector<const PassInfo*> passes = by_name({"raise-to-current"});
+  for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
   for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose",
                                        "normalise", "fold-constants", "recognise"})) {
     passes.push_back(pass);

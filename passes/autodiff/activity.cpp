@@ -7,12 +7,36 @@
 namespace mezzo::passes {
 namespace {
 
+// Calls `visit(value)` for every value from outside that the graphs in `node` read or give back.
+template <typename Visit>
+void for_each_capture(const Node& node, const Visit& visit) {
+  for (Graph* inner : node.subgraphs()) {
+    for_each_graph(*inner, [&](Graph& graph) {
+      const auto look = [&](const Value* value) {
+        if (value != nullptr && value->graph() == node.graph()) visit(*value);
+      };
+      for (const auto& nested : graph.nodes()) {
+        for (const Value* operand : nested->operands()) look(operand);
+      }
+      for (const Value* output : graph.outputs()) look(output);
+    });
+  }
+}
+
 bool carries_gradient(const Node& node, std::size_t operand) {
   const OpDef* def = find_op(node);
   return def == nullptr || operand >= 32 || ((def->no_gradient_operands >> operand) & 1U) == 0;
 }
 
 }  // namespace
+
+const Value* first_capture(const Node& node, const ValueSet& of) {
+  const Value* found = nullptr;
+  for_each_capture(node, [&](const Value& value) {
+    if (found == nullptr && of.count(&value) > 0) found = &value;
+  });
+  return found;
+}
 
 ValueSet influences(const Value& loss) {
   ValueSet seen = {&loss};
@@ -27,6 +51,9 @@ ValueSet influences(const Value& loss) {
         continue;
       if (seen.insert(operand).second) stack.push_back(operand);
     }
+    for_each_capture(*node, [&](const Value& value) {
+      if (is_floating(value.dtype()) && seen.insert(&value).second) stack.push_back(&value);
+    });
   }
   return seen;
 }
@@ -39,6 +66,8 @@ ValueSet depends_on(const Graph& graph, const ValueSet& sources) {
       reached = node->operand(i) != nullptr && active.count(node->operand(i)) > 0 &&
                 carries_gradient(*node, i);
     }
+    for_each_capture(*node,
+                     [&](const Value& value) { reached = reached || active.count(&value) > 0; });
     if (!reached) continue;
     for (const Value* result : node->results()) {
       if (result != nullptr && is_floating(result->dtype())) active.insert(result);

@@ -26,6 +26,8 @@ namespace {
 
 constexpr const char* kLossGradient = "loss_gradient";
 constexpr const char* kGradientPrefix = "gradient/";
+constexpr const char* kHint =
+    ". Hint: --freeze the parameters before it, or export the model without it";
 
 class Differentiator {
  public:
@@ -54,7 +56,9 @@ class Differentiator {
 
  private:
   void seed() {
-    Value* start = graph_.add_input(kLossGradient, TensorType(DType::kFloat32, {}));
+    builder_.set_scope(kLossGradient);
+    Value* start =
+        graph_.add_input(graph_.unique_name(kLossGradient), TensorType(DType::kFloat32, {}));
     ctx_.training->loss_gradient = start->name();
     if (!loss_.tensor_type().shape->empty()) {  // a loss of shape [1] counts as a scalar
       start = builder_.op("Reshape", {start, builder_.ints(loss_.tensor_type().dims())});
@@ -92,6 +96,10 @@ class Differentiator {
       request.wanted.push_back(wanted);
       if (wanted) wanted_operand = operand;
     }
+    if (const Value* captured = first_capture(node, active_)) {
+      return unimplemented(describe(node) + ": the gradient of '" + captured->name() +
+                           "' is needed, but " + "its branches or body read it" + kHint);
+    }
     if (wanted_operand == nullptr) return ok_status();
     MEZZO_ASSIGN_OR_RETURN(const std::vector<Value*> grads,
                            gradients_of(node, request, *wanted_operand));
@@ -112,9 +120,8 @@ class Differentiator {
     std::string why =
         def == nullptr ? "the operator is unknown" : std::string(def->not_differentiable);
     if (why.empty()) why = "it has no gradient rule";
-    return unimplemented(
-        describe(node) + ": the gradient of '" + operand.name() + "' is needed, but " + why +
-        ". Hint: --freeze the parameters before it, or export the model without it");
+    return unimplemented(describe(node) + ": the gradient of '" + operand.name() +
+                         "' is needed, but " + why + kHint);
   }
 
   static Status check_shape(const Node& node, std::size_t i, const Value& gradient) {

@@ -31,8 +31,8 @@ class Preparer {
       if (node->is("BatchNormalization")) {
         MEZZO_RETURN_IF_ERROR(prepare_batch_norm(*node));
         changed = true;
-      } else if (node->is("Dropout") && drops(*node)) {
-        prepare_dropout(*node);
+      } else if (node->is("Dropout") && drop_ratio(*node) > 0) {
+        MEZZO_RETURN_IF_ERROR(prepare_dropout(*node));
         changed = true;
       }
     }
@@ -60,8 +60,8 @@ class Preparer {
       Value* old = node.result(r);
       if (old != nullptr && r < 3) graph_.replace_uses(old, train->result(r));
     }
-    graph_.erase(&node);
     for (std::size_t i = 0; i < 2; ++i) publish_state(*operands[3 + i], train->result(1 + i));
+    graph_.erase(&node);
     ctx_.stats.add("batch-norms-in-training-form", 1);
     return ok_status();
   }
@@ -70,29 +70,33 @@ class Preparer {
   // takes the last one's value.
   void publish_state(const Value& statistic, Value* next) {
     if (!statistic.is_initializer()) return;
-    if (next->is_graph_output()) next = builder_.op("Identity", {next});
     const std::string name = graph_.unique_name(kStatePrefix + statistic.name());
+    if (next->is_graph_output()) {
+      next = builder_.op("Identity", {next});
+      next->producer()->name = name;
+    }
     graph_.rename(next, name);
     graph_.add_output(next);
     ctx_.training->states[statistic.name()] = name;
   }
 
-  static bool drops(const Node& node) {
-    const Value* ratio = node.operand(1);
-    if (ratio != nullptr && ratio->is_fixed() && ratio->constant()) {
-      const std::vector<double> values = ratio->constant()->to_doubles();
-      return !values.empty() && values.front() > 0;
-    }
-    return node.float_attribute("ratio", 0.5F) > 0;
+  // By operand since opset 12, by attribute before; where the caller gives it, its default.
+  static double drop_ratio(const Node& node) {
+    const Value* operand = node.operand(1);
+    if (operand == nullptr || !operand->constant()) return node.float_attribute("ratio", 0.5F);
+    const std::vector<double> values = operand->constant()->to_doubles();
+    return values.empty() ? 0 : values.front();
   }
 
-  void prepare_dropout(Node& node) {
-    double ratio = node.float_attribute("ratio", 0.5F);
-    if (const Value* operand = node.operand(1); operand != nullptr && operand->constant()) {
-      ratio = operand->constant()->to_doubles().front();
+  Status prepare_dropout(Node& node) {
+    const double ratio = drop_ratio(node);
+    if (!(ratio < 1)) {
+      return invalid_argument(describe(node) + ": expected a ratio in [0, 1), got " +
+                              format_number(ratio));
     }
     if (counter_ == nullptr) {
-      counter_ = graph_.add_input(kRandomCounter, TensorType(DType::kInt64, {}));
+      counter_ =
+          graph_.add_input(graph_.unique_name(kRandomCounter), TensorType(DType::kInt64, {}));
       ctx_.training->random_counter = counter_->name();
     }
     builder_.set_insertion_point(&node);
@@ -104,6 +108,7 @@ class Preparer {
       if (node.result(r) != nullptr) graph_.replace_uses(node.result(r), dropout->result(r));
     }
     graph_.erase(&node);
+    return ok_status();
   }
 
   Graph& graph_;

@@ -11,6 +11,7 @@
 namespace mezzo::passes {
 namespace {
 
+constexpr const char* kQuantization = "quantization parameter";
 constexpr std::int64_t kMaskScanElems = std::int64_t{1} << 24;
 
 bool is_scalar_loss(const Value& value) {
@@ -19,10 +20,12 @@ bool is_scalar_loss(const Value& value) {
 }
 
 // Names that exporters give to constants: "val_12", "onnx::Mul_7", "/block/Constant_output_0",
-// "42".
+// "scalar_tensor_default_1", "42". Whole names: "const_scale" may be anybody's.
 bool is_anonymous(const std::string& name) {
   static const std::regex pattern(
-      R"(^(val_\d+|_val_\d+|onnx::\w+_\d+|\d+|.*/?Constant(_\d+)?(_output_\d+)?|const\w*|scalar\w*|.*/Cast\w*)$)",
+      R"(^(_?val_\d+|\d+|onnx::\w+_\d+|onnx::.*::\d+|const(ant)?(_\d+)?|)"
+      R"(scalar_tensor_default(_\d+)?|(.*/)?(Constant|Cast)(_\d+)?(_output_\d+)?|)"
+      R"(OneConstant_Type\d+)$)",
       std::regex::optimize);
   return name.size() < 512 && std::regex_match(name, pattern);
 }
@@ -66,7 +69,7 @@ bool is_quantization_parameter(const Value& value) {
 
 std::string reason_to_keep(const Value& value) {
   if (std::string statistic = statistic_of(value); !statistic.empty()) return statistic;
-  if (is_quantization_parameter(value)) return "quantization parameter";
+  if (is_quantization_parameter(value)) return kQuantization;
   const Tensor& tensor = *value.constant();
   if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";
   if (is_mask(tensor)) return "mask";
@@ -134,7 +137,9 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
     if (!is_floating(value->dtype()) || !value->constant()) continue;
     ParameterChoice choice{value, false, {}};
     if (used.count(value) == 0) {
-      choice.reason = "the loss does not depend on it";
+      choice.reason = statistic_of(*value);
+      if (choice.reason.empty() && is_quantization_parameter(*value)) choice.reason = kQuantization;
+      if (choice.reason.empty()) choice.reason = "the loss does not depend on it";
     } else if (any_matches(train, value->name())) {
       choice.trained = true;
       choice.reason = "--train";

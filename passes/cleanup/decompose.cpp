@@ -36,11 +36,21 @@ StatusOr<bool> decompose_once(Model& model, PassContext& ctx) {
 StatusOr<bool> decompose(Model& model, PassContext& ctx) {
   const std::vector<Value*>& initializers = model.graph->initializers();
   const std::unordered_set<const Value*> before(initializers.begin(), initializers.end());
+  std::vector<Type> output_types;
+  for (const Value* output : model.graph->outputs()) output_types.push_back(output->type);
   bool changed = false;
   for (int round = 0; round < kMostRounds; ++round) {
     MEZZO_ASSIGN_OR_RETURN(const bool again, decompose_once(model, ctx));
     if (!again) break;
     changed = true;
+  }
+  // What inference cannot tell of the new nodes, the model has said of its outputs.
+  for (std::size_t i = 0; i < output_types.size(); ++i) {
+    Type& type = model.graph->outputs()[i]->type;
+    const bool knew_more = output_types[i].is_tensor() &&
+                           output_types[i].tensor.has_static_shape() && type.is_tensor() &&
+                           type.tensor.dtype == output_types[i].tensor.dtype;
+    if (knew_more && !type.tensor.has_static_shape()) type = output_types[i];
   }
   // The constants of the new nodes are nothing that a model could have learned.
   for (const Value* value : model.graph->initializers()) {

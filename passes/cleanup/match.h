@@ -32,9 +32,14 @@ inline Value* other_operand(const Node& node, const Value* known) {
 // The non-constant operand of a commutative node whose other operand is the scalar `constant`.
 Value* operand_beside(const Node& node, double constant, double tolerance = 1e-3);
 
+// Exactly one operand reads `value`, and no graph gives it back.
+inline bool has_one_reader(const Value& value) {
+  return value.uses().size() == 1 && !value.is_graph_output() && value.inner_outputs().empty();
+}
+
 // The one node that uses `value`, if it is that op and nothing else does.
 inline Node* only_user(const Value* value, std::string_view op) {
-  if (value == nullptr || value->uses().size() != 1 || value->is_graph_output()) return nullptr;
+  if (value == nullptr || !has_one_reader(*value)) return nullptr;
   Node* user = value->uses()[0].node;
   return user->is(op) && user->graph() == value->graph() ? user : nullptr;
 }

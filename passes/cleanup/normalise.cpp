@@ -72,9 +72,17 @@ class Normaliser {
   Normaliser(Model& model, PassContext& ctx) : model_(model), graph_(*model.graph), ctx_(ctx) {}
 
   StatusOr<bool> run() {
+    std::vector<Node*> splits;
     for (Node* node : graph_.node_list()) {
       if (node->is("CastLike")) replace_cast_like(*node);
-      if (node->is("SplitToSequence")) MEZZO_RETURN_IF_ERROR(replace_sequence(*node));
+    }
+    // Replacing a split erases nodes behind it: a list of its own, of nodes that none of this
+    // erases.
+    for (Node* node : graph_.node_list()) {
+      if (node->is("SplitToSequence")) splits.push_back(node);
+    }
+    for (Node* split : splits) {
+      MEZZO_RETURN_IF_ERROR(replace_sequence(*split));
     }
     for (Node* node : graph_.node_list()) {
       if (changes_nothing(*node)) remove(*node);

@@ -174,17 +174,22 @@ bool is_vector_of(const Value* value, const Value& x) {
          (*shape)[0] == x.type.tensor.shape->back();
 }
 
-// [scale] and [+ bias] behind a normalisation over the last axis.
+// [scale] and [+ bias] behind a normalisation over the last axis; neither may be a value of the
+// pattern itself.
 void take_affine(PatternMatch& match, bool with_bias) {
   if (match.axis != -1) return;
+  const auto is_inner = [&](const Value* value) {
+    return std::find(match.nodes.begin(), match.nodes.end(), value->producer()) !=
+           match.nodes.end();
+  };
   Node* mul = only_user(match.nodes.back()->result(), "Mul");
   Value* scale = mul == nullptr ? nullptr : other_operand(*mul, match.nodes.back()->result());
-  if (!is_vector_of(scale, *match.input)) return;
+  if (!is_vector_of(scale, *match.input) || is_inner(scale)) return;
   match.scale = scale;
   match.nodes.push_back(mul);
   Node* add = with_bias ? only_user(mul->result(), "Add") : nullptr;
   Value* bias = add == nullptr ? nullptr : other_operand(*add, mul->result());
-  if (!is_vector_of(bias, *match.input)) return;
+  if (!is_vector_of(bias, *match.input) || is_inner(bias)) return;
   match.bias = bias;
   match.nodes.push_back(add);
 }
@@ -201,7 +206,8 @@ MaybeMatch match_norm(Node& sqrt) {
       !is_scalar(divide->operand(0), 1)) {
     numerator = divide->operand(0);
     match.nodes.push_back(divide);
-  } else if (divide->is("Reciprocal") || (divide->is("Div") && divide->operand(1) == sqrt.result())) {  // 1 / root
+  } else if (divide->is("Reciprocal") ||
+             (divide->is("Div") && divide->operand(1) == sqrt.result())) {  // 1 / root
     Node* product = only_user(divide->result(), "Mul");
     if (product == nullptr) return std::nullopt;
     numerator = other_operand(*product, divide->result());
@@ -335,14 +341,22 @@ std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) 
 StatusOr<bool> recognise(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
   bool changed = false;
-  for (const PatternMatch& match : find_patterns(graph)) {
+  // One match may read what another one gives: results that are gone, and what stands for them.
+  std::unordered_map<const Value*, Value*> replaced;
+  for (PatternMatch& match : find_patterns(graph)) {
+    for (Value** value : {&match.input, &match.scale, &match.bias}) {
+      if (const auto found = replaced.find(*value); found != replaced.end()) *value = found->second;
+    }
     Node* last = match.nodes.back();
     Builder builder(graph, type_inference(model), last);
     builder.set_scope(last->name.empty() ? match.name : last->name);
     Value* result = replacement(builder, match);
     MEZZO_RETURN_IF_ERROR(builder.status());
     if (result == nullptr) continue;
+    replaced[last->result()] = result;
     graph.replace_uses(last->result(), result);
+    // The result may have taken a public name; unnamed patterns are called by it.
+    result->producer()->name = last->name.empty() ? result->name() : last->name;
     // Users before producers: the list is in graph order but for a detail, so go by what is unused.
     std::vector<Node*> left = match.nodes;
     while (!left.empty()) {

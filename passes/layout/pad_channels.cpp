@@ -15,6 +15,8 @@
 namespace mezzo::passes {
 namespace {
 
+constexpr std::int64_t kSliceByOperands = 10;  // the opset from which padding can be cut off so
+
 // Where the weight of a contraction has its input and output features.
 struct ContractionAxes {
   std::int64_t x_axis = 0;           // of operand 0: the contracted axis
@@ -74,6 +76,7 @@ class Padder {
       if (node->is("Transpose") && reads_constant(*node)) continue;  // handled with its user
       MEZZO_RETURN_IF_ERROR(visit(*node));
     }
+    MEZZO_RETURN_IF_ERROR(padded_.slice_captures());
     MEZZO_RETURN_IF_ERROR(padded_.slice_outputs());
     return changed_;
   }
@@ -160,6 +163,8 @@ class Padder {
     if (node.result() == nullptr || !node.result()->type.is_tensor() ||
         !node.result()->tensor_type().shape)
       return false;
+    // The catalogue has them as unpadded, as the target shape names logical sizes: it is rewritten.
+    if (node.is("Flatten") || node.is("Reshape")) return pass_reshape(node);
     switch (def.padding) {
       case PadRule::kNormalization: return pass_batch_norm(node);
       case PadRule::kBreaksZero: return pass_unary(node, /*zero=*/false);
@@ -188,7 +193,6 @@ class Padder {
 
   bool pass_zero_keeping(Node& node) {
     if (node.is("Transpose")) return pass_transpose(node);
-    if (node.is("Flatten") || node.is("Reshape")) return pass_reshape(node);
     if (is_channelwise(node)) return pass_channelwise(node);
     if (is_elementwise_sum(node)) return pass_sum(node);
     const bool shape_kept =
@@ -281,8 +285,9 @@ class Padder {
     return own < 0 || (*value.tensor_type().shape)[static_cast<std::size_t>(own)] == Dim(1);
   }
 
-  // Scale, bias and statistics grow with zeros: (0 - 0) / sqrt(0 + eps) x 0 + 0 = 0.
+  // Scale, bias and statistics grow with zeros: (0 - 0) / sqrt(0 + eps) x 0 + 0 = 0, with an eps.
   bool pass_batch_norm(Node& node) {
+    if (!(node.float_attribute("epsilon", 1e-5F) > 0)) return false;
     if (!node.is("BatchNormalizationTrain", kMezzoDomain) &&
         !(node.is("BatchNormalization") && node.int_attribute("training_mode", 0) == 0))
       return false;
@@ -346,6 +351,11 @@ class Padder {
 
 StatusOr<bool> pad_channels(Model& model, PassContext& ctx) {
   if (ctx.padding.multiple <= 1) return false;
+  if (model.opset() < kSliceByOperands) {
+    ctx.records.pads.push_back("no padding at opset " + std::to_string(model.opset()) +
+                               ": its Slice takes no operands");
+    return false;
+  }
   return Padder(model, ctx).run();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "passes/cleanup/match.h"
 
 namespace mezzo::passes {
 
@@ -53,17 +54,43 @@ Status PaddedValues::slice_outputs() {
   return ok_status();
 }
 
+Status PaddedValues::slice_captures() {
+  std::vector<Value*> captured;
+  for (const auto& node : graph_.nodes()) {
+    for (Value* result : node->results()) {
+      if (result == nullptr || find(result) == nullptr) continue;
+      const bool read_within =
+          std::any_of(result->uses().begin(), result->uses().end(),
+                      [&](const Use& use) { return use.node->graph() != &graph_; });
+      if (read_within || !result->inner_outputs().empty()) captured.push_back(result);
+    }
+  }
+  for (Value* value : captured) {
+    MEZZO_ASSIGN_OR_RETURN(Value* const slice, logical_part(value, nullptr));
+    const std::vector<Use> uses = value->uses();
+    for (const Use& use : uses) {
+      if (use.node->graph() != &graph_) use.node->set_operand(use.operand, slice);
+    }
+    const std::vector<Graph*> inner = value->inner_outputs();
+    for (Graph* graph : inner) {
+      for (std::size_t i = 0; i < graph->outputs().size(); ++i) {
+        if (graph->outputs()[i] == value) graph->set_output(i, slice);
+      }
+    }
+  }
+  return ok_status();
+}
+
 std::optional<PaddedValues::Weight> PaddedValues::weight_of(const Node& user,
                                                             std::size_t operand) const {
   Value* value = user.operand(operand);
-  if (value == nullptr || value->uses().size() != 1 || value->is_graph_output())
-    return std::nullopt;
+  if (value == nullptr || !has_one_reader(*value)) return std::nullopt;
   if (value->is_fixed() && value->constant()) return Weight{value, nullptr};
   Node* transpose = value->producer();
   if (transpose == nullptr || !transpose->is("Transpose")) return std::nullopt;
   Value* source = transpose->operand(0);
-  const bool alone = source != nullptr && source->is_fixed() && source->constant() &&
-                     source->uses().size() == 1 && !source->is_graph_output();
+  const bool alone =
+      source != nullptr && source->is_fixed() && source->constant() && has_one_reader(*source);
   if (!alone || source->constant()->dims().size() != 2) return std::nullopt;
   const std::vector<std::int64_t> perm = transpose->ints_attribute("perm", {1, 0});
   return perm == std::vector<std::int64_t>{1, 0} ? std::optional(Weight{source, transpose})

@@ -37,6 +37,8 @@ class PaddedValues {
 
   // Operand `index` of `node` becomes the logical part of the padded value it reads.
   Status slice_operand(Node& node, std::size_t index);
+  // What branches and loop bodies read of padded values becomes their logical parts.
+  Status slice_captures();
   // Graph outputs that are padded, but for running statistics, become their logical parts.
   Status slice_outputs();
 

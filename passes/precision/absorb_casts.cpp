@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_def.h"
+#include "passes/cleanup/match.h"
 
 namespace mezzo::passes {
 namespace {
@@ -47,9 +48,7 @@ class Absorber {
   bool into_producer(Node& cast, const Predicate& may) {
     Value* inner = cast.operand(0);
     Node* producer = inner->producer();
-    if (producer == nullptr || !may(*producer) || inner->uses().size() != 1 ||
-        inner->is_graph_output())
-      return false;
+    if (producer == nullptr || !may(*producer) || !has_one_reader(*inner)) return false;
     Value* result = cast.result();
     inner->type.tensor.dtype = result->dtype();
     graph_.replace_uses(result, inner);

@@ -118,8 +118,10 @@ class Assigner {
           found == classes_.end() ? CutProblem::kAlwaysFp32  // a subgraph's node
                                   : vertex_at(use.node, found->second.slots.operands, use.operand));
     }
-    for (std::size_t i = 0; i < value.inner_outputs().size(); ++i) tensor.consumers.push_back(CutProblem::kAlwaysFp32);
-    if (value.is_graph_output()) tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
+    for (std::size_t i = 0; i < value.inner_outputs().size(); ++i)
+      tensor.consumers.push_back(CutProblem::kAlwaysFp32);
+    if (value.is_graph_output())
+      tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
     tensor.cast_cost = cost_.cast_us(value);
     problem_.tensors.push_back(std::move(tensor));
   }

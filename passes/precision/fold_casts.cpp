@@ -10,9 +10,11 @@
 namespace mezzo::passes {
 namespace {
 
+// Cast's further attributes (saturation, rounding mode) matter to types of 8 bits and fewer only.
 bool is_plain_cast(const Node& node) {
-  return node.is("Cast") && node.operand(0) != nullptr && node.result() != nullptr &&
-         node.operand(0)->type.is_tensor();
+  if (!node.is("Cast") || node.operand(0) == nullptr || node.result() == nullptr) return false;
+  if (!node.operand(0)->type.is_tensor()) return false;
+  return node.attributes().size() == 1 || is_floating(node.result()->dtype());
 }
 
 // The value to cast from instead of the node's operand: beyond casts that lose nothing.
@@ -53,6 +55,7 @@ class CastFolder {
       remove(cast, from);
       return;
     }
+    if (from->dtype() == result->dtype()) return make_identity(cast);
     const auto [entry, is_new] = first_cast_.try_emplace({from, result->dtype()}, &cast);
     if (!is_new && can_stand_for(*entry->second->result(), *result))
       remove(cast, entry->second->result());
@@ -64,6 +67,14 @@ class CastFolder {
     return !result.is_graph_output() ||
            (!value.is_graph_output() && !value.is_graph_input() && !value.is_initializer() &&
             value.graph() == result.graph());
+  }
+
+  // Two public names of one value need a node between them, but none that casts.
+  void make_identity(Node& cast) {
+    graph_.change_op(&cast, "Identity");
+    cast.mutable_attributes().clear();
+    changed_ = true;
+    ctx_.stats.add("casts-removed", 1);
   }
 
   void remove(Node& cast, Value* replacement) {

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
+#include "passes/cleanup/match.h"
 #include "passes/precision/cost_model.h"
 
 namespace mezzo::passes {
@@ -13,9 +14,7 @@ namespace {
 Node* movable(const Node& cast, DType to, const PassContext& ctx, std::int64_t opset) {
   Value* moved = cast.operand(0);
   Node* node = moved->producer();
-  if (node == nullptr || node->graph() != cast.graph() || moved->uses().size() != 1 ||
-      moved->is_graph_output())
-    return nullptr;
+  if (node == nullptr || node->graph() != cast.graph() || !has_one_reader(*moved)) return nullptr;
   const OpDef* def = find_op(*node);
   if (def == nullptr || def->precision != PrecisionCategory::kClear || node->results().size() != 1)
     return nullptr;

@@ -2,21 +2,44 @@
 //
 // 1. The value takes the producer's type.
 // 2. Uses that want the other type go to one cast of it.
-// 3. Type-carrying attributes (Cast's `to`) follow their results.
+// 3. Type-carrying attributes (Cast's `to`, ConstantOfShape's `value`, ...) follow their results.
 
 #include "passes/precision/insert_casts.h"
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "passes/precision/assignment.h"
+#include "passes/precision/cost_model.h"
 #include "passes/precision/range.h"
 
 namespace mezzo::passes {
 namespace {
 
 std::string low_suffix(DType low) { return low == DType::kBFloat16 ? "_bf16" : "_fp16"; }
+
+// Attributes in which a node says what element type it gives.
+constexpr std::string_view kTypeAttributes[] = {"to", "dtype", "output_dtype", "output_datatype"};
+
+// The node gives `low` from now on, where it says so itself.
+void set_type_attributes(Node& node, DType low) {
+  for (const std::string_view name : kTypeAttributes) {
+    if (node.int_attribute(name, 0) == static_cast<std::int64_t>(DType::kFloat32)) {
+      node.set_attribute(name, static_cast<std::int64_t>(low));
+    }
+  }
+  if (!node.is("ConstantOfShape")) return;
+  const Attribute* fill = node.attribute("value");  // without it: FP32 zeros
+  const auto* named = fill == nullptr ? nullptr : std::get_if<NamedTensor>(&fill->value);
+  const std::vector<double> values =
+      named == nullptr ? std::vector<double>{0} : named->tensor->to_doubles();
+  const float element[] = {values.empty() ? 0.0F : static_cast<float>(values.front())};
+  node.set_attribute("value",
+                     NamedTensor{named == nullptr ? "" : named->name,
+                                 Tensor::cast_of(Tensor::from_floats({1}, element), low, false)});
+}
 
 std::string user_name(const Node& node) { return node.name.empty() ? describe(node) : node.name; }
 
@@ -62,59 +85,87 @@ class CastInserter {
   }
 
   void settle(Value& value) {
-    if (constant_data(value) && !is_trained(value) && !value.is_graph_output())
-      return settle_constant(value);
+    if (constant_data(value) && !is_trained(value)) return settle_constant(value);
     bool made_low = value.producer() != nullptr &&
                     assignment_.gives_low(*value.producer(), value.result_index());
     if (value.is_graph_input() && !value.is_initializer()) made_low = io_low();
     if (made_low) {
       value.type.tensor.dtype = low_;
-      if (value.producer() != nullptr && value.producer()->is("Cast")) {
-        value.producer()->set_attribute("to", static_cast<std::int64_t>(low_));
-      }
+      if (value.producer() != nullptr) set_type_attributes(*value.producer(), low_);
       changed_ = true;
     }
     const std::vector<Use> others = uses_wanting(value, !made_low);
-    const bool output_differs = value.is_graph_output() && made_low != io_low();
-    if (others.empty() && !output_differs) return;
+    // An input that is an output by the same name has one type for both.
+    const bool output_differs =
+        value.is_graph_output() && !value.is_graph_input() && made_low != io_low();
+    const bool branch_differs = made_low && !value.inner_outputs().empty();
+    if (others.empty() && !output_differs && !branch_differs) return;
     add_cast(value, others, output_differs, made_low ? DType::kFloat32 : low_);
   }
 
-  // Constants are stored in the type their users want; no cast at run time.
+  // Constants are stored in the type their users want, twice if these differ; no cast at run time.
   void settle_constant(Value& value) {
-    const std::vector<Use> low_uses = uses_wanting(value, true);
-    if (low_uses.empty()) return;
+    const std::vector<Use> low_uses = uses_wanting(value, true),
+                           fp32_uses = uses_wanting(value, false);
+    const bool branch_returns_it = !value.inner_outputs().empty();
+    const bool itself_low =
+        value.is_graph_output() ? io_low() : fp32_uses.empty() && !branch_returns_it;
+    if (low_uses.empty() && !(itself_low && value.is_graph_output())) return;
     const TensorRef data = constant_data(value);
     const bool saturate = assignment_.saturate.count(&value) > 0;
     const TensorRef low_data = Tensor::cast_of(data, low_, saturate);
-    const bool all_low = low_uses.size() == value.uses().size();
-    Node* producer = value.producer();
-    Value* low_value = nullptr;
-    if (producer != nullptr) {
-      const std::string name[] = {value.name() + low_suffix(low_)};
-      Node* constant = graph_.add_node("Constant", "", {}, name, producer);
-      constant->name = producer->name.empty() ? "" : producer->name + low_suffix(low_);
-      constant->set_attribute("value", NamedTensor{"", low_data});
-      low_value = constant->result();
-      low_value->type = value.type;
-      low_value->type.tensor.dtype = low_;
-    } else if (all_low) {
-      graph_.replace_constant(&value, low_data);
-    } else {
-      low_value = graph_.add_initializer(value.name() + low_suffix(low_), low_data);
-    }
     record(value, low_uses, DType::kFloat32, low_, true,
            saturate ? "mask constant, saturated to the range" : "weight stored low");
-    if (low_value != nullptr) {
-      for (const Use& use : low_uses) use.node->set_operand(use.operand, low_value);
+    const std::vector<Use>& others = itself_low ? fp32_uses : low_uses;
+    if (!others.empty() || (itself_low && branch_returns_it)) {
+      Value* other = add_constant_beside(value, itself_low ? data : low_data);
+      for (const Use& use : others) use.node->set_operand(use.operand, other);
+      if (itself_low) return_from_branches(value, other);
     }
-    if (producer != nullptr && !value.has_uses()) graph_.erase(producer);
+    if (itself_low) store(value, low_data);
     changed_ = true;
   }
 
+  // The same constant in the other type, as initializer or Constant node like the first.
+  Value* add_constant_beside(const Value& value, const TensorRef& data) {
+    const std::string name = graph_.unique_name(value.name() + suffix(data->dtype()));
+    Node* producer = value.producer();
+    if (producer == nullptr) return graph_.add_initializer(name, data);
+    const std::string names[] = {name};
+    Node* constant = graph_.add_node("Constant", "", {}, names, producer);
+    constant->name = producer->name.empty() ? "" : producer->name + suffix(data->dtype());
+    constant->set_attribute("value", NamedTensor{"", data});
+    constant->result()->type = value.type;
+    constant->result()->type.tensor.dtype = data->dtype();
+    return constant->result();
+  }
+
+  void store(Value& value, const TensorRef& data) {
+    if (Node* producer = value.producer()) {
+      producer->erase_attribute("value_float");
+      producer->set_attribute("value", NamedTensor{"", data});
+      value.type.tensor.dtype = data->dtype();
+    } else {
+      graph_.replace_constant(&value, data);
+    }
+  }
+
+  // Branches of If and bodies of Loop that give `value` back give `other`.
+  static void return_from_branches(const Value& value, Value* other) {
+    const std::vector<Graph*> inner = value.inner_outputs();
+    for (Graph* graph : inner) {
+      for (std::size_t i = 0; i < graph->outputs().size(); ++i) {
+        if (graph->outputs()[i] == &value) graph->set_output(i, other);
+      }
+    }
+  }
+
+  std::string suffix(DType dtype) const {
+    return dtype == DType::kFloat32 ? "_fp32" : low_suffix(low_);
+  }
+
   void add_cast(Value& value, const std::vector<Use>& uses, bool for_output, DType to) {
-    const std::string base = value.name() + (to == DType::kFloat32 ? "_fp32" : low_suffix(low_));
-    const std::string names[] = {base};
+    const std::string names[] = {graph_.unique_name(value.name() + suffix(to))};
     Value* operands[] = {&value};
     Node* cast = graph_.add_node("Cast", "", operands, names, first_place_behind(value));
     cast->name = "cast/" + cast->result()->name();
@@ -123,6 +174,7 @@ class CastInserter {
     result->type = value.type;
     result->type.tensor.dtype = to;
     for (const Use& use : uses) use.node->set_operand(use.operand, result);
+    if (to == DType::kFloat32) return_from_branches(value, result);
     if (for_output) {
       give_output_to(value, result);
       // Readers of the old value stay with it: only its name has changed.
@@ -136,9 +188,7 @@ class CastInserter {
   // The public name goes with the output; the inner value takes a name that tells its type.
   void give_output_to(Value& value, Value* cast) {
     const std::string public_name = value.name();
-    const std::string inner_name = graph_.unique_name(
-        public_name + (value.dtype() == DType::kFloat32 ? "_fp32" : low_suffix(low_)));
-    const std::string cast_name = cast->name();
+    const std::string inner_name = graph_.unique_name(public_name + suffix(value.dtype()));
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       if (graph_.outputs()[i] == &value) graph_.set_output(i, cast);
     }
@@ -178,9 +228,7 @@ class CastInserter {
     cast.to = to;
     cast.ahead_of_time = ahead;
     cast.cause = std::move(why);
-    if (!ahead && value.tensor_type().has_static_shape()) {
-      cast.bytes = static_cast<std::uint64_t>(value.tensor_type().elems()) * (4 + 2);
-    }
+    if (!ahead) cast.bytes = static_cast<std::uint64_t>(estimated_elems(value)) * (4 + 2);
     ctx_.records.casts.push_back(std::move(cast));
   }
 

@@ -110,8 +110,7 @@ double labelling_cost(const CutProblem& problem, const std::vector<bool>& low) {
     if (vertex.fixed == (low[i] ? CutProblem::Fixed::kFp32 : CutProblem::Fixed::kLow)) {
       return std::numeric_limits<double>::infinity();
     }
-    if (vertex.fixed == CutProblem::Fixed::kFree)
-      cost += low[i] ? vertex.low_cost : vertex.fp32_cost;
+    cost += low[i] ? vertex.low_cost : vertex.fp32_cost;
   }
   const auto is_low = [&](int index) {
     return index != CutProblem::kAlwaysFp32 && low[static_cast<std::size_t>(index)];

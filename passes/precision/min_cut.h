@@ -18,7 +18,7 @@ struct CutProblem {
 
   struct Vertex {
     Fixed fixed = Fixed::kFree;
-    double fp32_cost = 0, low_cost = 0;  // paid on that side
+    double fp32_cost = 0, low_cost = 0;  // paid on that side, also where it is fixed
   };
   struct Tensor {
     int producer = kAlwaysFp32;  // a vertex, or kAlwaysFp32

@@ -1,0 +1,13 @@
+// Brings old models to an opset at which operators mean what our kernels take them to mean.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace mezzo::passes {
+
+// Raises ONNX's own operator set to 13 through ONNX's version converter: below it, Softmax and its
+// kin flatten around their axis. For graphs that our runtime executes; exported models keep theirs.
+// Unimplemented: the converter cannot, and the graph holds an operator that changed its meaning.
+StatusOr<bool> raise_to_current(Model& model, PassContext& ctx);
+
+}  // namespace mezzo::passes

@@ -1,0 +1,259 @@
+// DESIGN section 7, "What is trained"; the choice of the loss; models that lost parameters.
+#include "passes/autodiff/select_parameters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "compiler/onnx/import.h"
+#include "passes/autodiff/prepare_training.h"
+#include "tests/passes/pass_case.h"
+#include "tests/support/status_test.h"
+
+namespace mezzo::passes {
+namespace {
+
+using test::IsOk;
+using test::Rejects;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kHead = "<ir_version: 10, opset_import: [\"\" : 21]>\n";
+
+std::unique_ptr<Model> typed_model(const std::string& text) {
+  auto model = test::value_or_die(import_text(kHead + text));
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes"), IsOk());
+  return model;
+}
+
+// Name -> reason for what is trained ("+") and what is not ("-").
+std::map<std::string, std::string> choices_of(Model& model, const TrainingOptions& options = {},
+                                              const std::set<std::string>& computed = {}) {
+  const Value* loss = test::value_or_die(find_loss(*model.graph, options.loss_output));
+  std::map<std::string, std::string> result;
+  for (const ParameterChoice& choice :
+       test::value_or_die(select_parameters(*model.graph, *loss, options, computed))) {
+    result[choice.value->name()] = (choice.trained ? "+" : "-") + choice.reason;
+  }
+  return result;
+}
+
+constexpr const char* kNet = R"(
+g (float[4,3] x, int64[4] labels) => (float loss, float[4,2] logits)
+<float[3,2] "fc.weight" = {1,2,3,4,5,6}, float[2] "fc.bias" = {0,0}, float "temperature" = {1.5},
+ float "val_7" = {0.5}, float[2] "bn.weight" = {1,1}, float[2] "bn.bias" = {0,0},
+ float[2] "bn.running_mean" = {0,0}, float[2] "bn.running_var" = {1,1},
+ float[4,2] "mask" = {0,-inf,0,0,-inf,0,0,0}, float[2] "unused" = {3,4}, int64[1] "axes" = {1}>
+{
+  h = Gemm (x, "fc.weight", "fc.bias")
+  [bn] n = BatchNormalization (h, "bn.weight", "bn.bias", "bn.running_mean", "bn.running_var")
+  t = Mul (n, "temperature")
+  s = Mul (t, "val_7")
+  logits = Add (s, "mask")
+  loss = SoftmaxCrossEntropyLoss (logits, labels)
+  other = Neg ("unused")
+})";
+
+TEST(SelectParameters, TrainsWhatTheLossDependsOn) {
+  const auto model = typed_model(kNet);
+  const std::map<std::string, std::string> expected = {
+      {"fc.weight", "+the loss depends on it"},
+      {"fc.bias", "+the loss depends on it"},
+      {"temperature", "+the loss depends on it"},  // a named scalar may be learned
+      {"val_7", "-constant of the exporter"},
+      {"bn.weight", "+the loss depends on it"},
+      {"bn.bias", "+the loss depends on it"},
+      {"bn.running_mean", "-running statistic of node 'bn' (BatchNormalization)"},
+      {"bn.running_var", "-running statistic of node 'bn' (BatchNormalization)"},
+      {"mask", "-mask"},
+      {"unused", "-the loss does not depend on it"}};
+  EXPECT_EQ(choices_of(*model), expected);
+}
+
+TEST(SelectParameters, FreezeAndTrain) {
+  const auto model = typed_model(kNet);
+  TrainingOptions options;
+  options.freeze = {"^fc\\.", "^bn\\.weight$"};
+  options.train = {"^fc\\.bias$", "^val_7$"};
+  const auto choices = choices_of(*model, options);
+  EXPECT_EQ(choices.at("fc.weight"), "---freeze");
+  EXPECT_EQ(choices.at("bn.weight"), "---freeze");
+  EXPECT_EQ(choices.at("fc.bias"), "+--train");  // overrules --freeze
+  EXPECT_EQ(choices.at("val_7"), "+--train");    // overrules the rules
+  EXPECT_EQ(choices.at("bn.bias"), "+the loss depends on it");
+}
+
+TEST(SelectParameters, ComputedConstantsAreNoWeights) {
+  const auto model = typed_model(kNet);
+  EXPECT_EQ(choices_of(*model, {}, {"fc.bias"}).at("fc.bias"), "-computed from constants");
+}
+
+TEST(SelectParameters, PatternsMustBeValidAndMatch) {
+  const auto model = typed_model(kNet);
+  const Value* loss = model->graph->find("loss");
+  TrainingOptions options;
+  options.freeze = {"["};
+  EXPECT_THAT(select_parameters(*model->graph, *loss, options, {}), Rejects("--freeze"));
+  options.freeze = {"^encoder"};
+  EXPECT_THAT(select_parameters(*model->graph, *loss, options, {}),
+              Rejects("--freeze '^encoder': matches no initializer"));
+  options.freeze.clear();
+  options.train = {"^decoder"};
+  EXPECT_THAT(select_parameters(*model->graph, *loss, options, {}),
+              Rejects("--train '^decoder': matches no initializer"));
+}
+
+TEST(SelectParameters, NothingLeftToTrain) {
+  const auto model = typed_model(kNet);
+  TrainingOptions options;
+  options.freeze = {"."};
+  EXPECT_THAT(select_parameters(*model->graph, *model->graph->find("loss"), options, {}),
+              Rejects("nothing to train"));
+}
+
+TEST(SelectParameters, LowPrecisionParametersAreRefused) {
+  const auto model = typed_model(R"(
+g (float16[2] x) => (float16 loss) <float16[2] w = {15360, 15360}> {
+  a = Mul (x, w)
+  loss = ReduceSum <keepdims = 0> (a)
+})");
+  EXPECT_THAT(select_parameters(*model->graph, *model->graph->find("loss"), {}, {}),
+              test::FailsWith(StatusCode::kUnimplemented,
+                              HasSubstr("parameter 'w': expected float to train")));
+}
+
+TEST(SelectParameters, QuantizationParametersStay) {
+  const auto model = typed_model(R"(
+g (float[2,2] x) => (float loss)
+<float[2,2] w = {1,2,3,4}, float scale = {0.1}, uint8 zero = {0}>
+{
+  q = QuantizeLinear (x, scale, zero)
+  d = DequantizeLinear (q, scale, zero)
+  h = MatMul (d, w)
+  loss = ReduceMean <keepdims = 0> (h)
+})");
+  const auto choices = choices_of(*model);
+  EXPECT_EQ(choices.at("scale"), "-quantization parameter");
+  EXPECT_EQ(choices.at("w")[0], '+');
+}
+
+// A mask is told by its values; a bias of zeros and ones (a forget gate) and a vector of ones are
+// not.
+TEST(SelectParameters, MasksAreToldFromWeights) {
+  const auto model = typed_model(R"(
+g (float[2,2] x) => (float loss)
+<float[2,2] causal = {0,-3.4e38,0,0}, float[2,2] keep = {1,0,1,1}, float[2] gate = {0,1},
+ float[2,2] ones = {1,1,1,1}, float[2,2] zeros = {0,0,0,0}, float[2,2] weight = {0,-0.5,1,1}>
+{
+  a = Add (x, causal)
+  b = Mul (a, keep)
+  c = Add (b, gate)
+  d = Mul (c, ones)
+  e = Add (d, zeros)
+  f = MatMul (e, weight)
+  loss = ReduceMean <keepdims = 0> (f)
+})");
+  const auto choices = choices_of(*model);
+  EXPECT_EQ(choices.at("causal"), "-mask");
+  EXPECT_EQ(choices.at("keep"), "-mask");
+  for (const char* name : {"gate", "ones", "zeros", "weight"})
+    EXPECT_EQ(choices.at(name)[0], '+') << name;
+}
+
+// Names that exporters give to scalar constants, from the acceptance models, and names of modules.
+TEST(SelectParameters, ScalarConstantsOfExporters) {
+  const auto trained = [](const std::string& name) {
+    const auto model = typed_model("g (float[2] x) => (float loss) <float[2] w = {1,2}, float \"" +
+                                   name + "\" = {2.0}> { a = Mul (x, w) b = Mul (a, \"" + name +
+                                   "\") loss = ReduceMean <keepdims = 0> (b) }");
+    return choices_of(*model).at(name)[0] == '+';
+  };
+  for (const char* name :
+       {"val_12", "onnx::pow_exponent::3", "/Constant_3_output_0", "/blocks.0/Constant_output_0",
+        "/layers.0/att/Constant_1_output_0", "scalar_tensor_default", "scalar_tensor_default_1",
+        "onnx::Mul_12", "17", "const", "constant_3"}) {
+    EXPECT_FALSE(trained(name)) << name;
+  }
+  for (const char* name : {"temperature", "m.logit_scale", "pool.p", "m.out.bias", "scalar_gain",
+                           "const_scale", "layer.const.weight", "broadcast/Cast.scale"}) {
+    EXPECT_TRUE(trained(name)) << name;
+  }
+}
+
+// What a branch reads of a parameter counts as use, and is refused rather than forgotten.
+TEST(SelectParameters, CapturesInBranchesAreNotForgotten) {
+  auto model = typed_model(R"(
+g (bool c, float[2] x) => (float loss)
+<float[2] w = {1,2}>
+{
+  a = Mul (x, w)
+  b = If (c) <then_branch = t () => (float[2] p) { p = Mul (a, w) }, else_branch = e () => (float[2] q) { q = Neg (a) }>
+  d = Add (a, b)
+  loss = ReduceMean <keepdims = 0> (d)
+})");
+  EXPECT_EQ(choices_of(*model).at("w")[0], '+');
+  PassContext ctx;
+  EXPECT_THAT(
+      test::run_named(*model, ctx, "infer-shapes,prepare-training,differentiate"),
+      test::FailsWith(StatusCode::kUnimplemented, AllOf(HasSubstr("(If)"), HasSubstr("'a'"))));
+}
+
+TEST(FindLoss, TheOnlyScalarOrTheOneNamed) {
+  const auto model = typed_model(kNet);
+  EXPECT_EQ(test::value_or_die(find_loss(*model->graph, ""))->name(), "loss");
+  EXPECT_EQ(test::value_or_die(find_loss(*model->graph, "loss"))->name(), "loss");
+  EXPECT_THAT(
+      find_loss(*model->graph, "logits"),
+      Rejects("output 'logits': expected a floating-point scalar to train on, got float[4,2]"));
+  EXPECT_THAT(find_loss(*model->graph, "lost"),
+              Rejects("--loss-output 'lost': no such output. The outputs are 'loss' float[], "
+                      "'logits' float[4,2]"));
+}
+
+TEST(FindLoss, NoneOrSeveral) {
+  const auto none =
+      typed_model("g (float[2] x) => (float[2] y, int64 n) <int64 n = {1}> { y = Neg (x) }");
+  EXPECT_THAT(find_loss(*none->graph, ""), Rejects("the graph has no loss"));
+  const auto several = typed_model(
+      "g (float[2] x) => (float a, float[1] b) { a = ReduceSum <keepdims = 0> (x) b = ReduceMean "
+      "(x) }");
+  EXPECT_THAT(find_loss(*several->graph, ""),
+              Rejects("more than one output is a floating-point scalar"));
+  EXPECT_EQ(test::value_or_die(find_loss(*several->graph, "b"))->name(),
+            "b");  // [1] counts as a scalar
+}
+
+// The exporter's optimiser notes the module whose normalisation it folded away.
+TEST(PrepareTraining, RefusesFoldedBatchNorm) {
+  const auto model = typed_model(R"(
+g (float[1,1,2,2] x) => (float loss)
+<float[1,1,1,1] w = {2}, float[1] b = {0}>
+{
+  h = Conv (x, w, b)
+  loss = ReduceMean <keepdims = 0> (h)
+})");
+  Node* conv = model->graph->nodes().front().get();
+  conv->metadata = {{"pkg.onnxscript.rewriter.rule_name", "FuseBatchNormIntoConv"},
+                    {"pkg.torch.onnx.name_scopes", "['', 'net', 'net.bn1', 'batch_norm']"}};
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"),
+              Rejects("the exporter folded 1 BatchNormalization layers into convolutions"));
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"), Rejects("'net.bn1'"));
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"),
+              Rejects("optimize=False"));
+  // Inference does not mind.
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,inference-form"), IsOk());
+}
+
+TEST(PrepareTraining, RefusesADropoutThatDropsAll) {
+  const auto model =
+      typed_model("g (float[2] x) => (float[2] y) <float r = {1.0}> { y = Dropout (x, r) }");
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"),
+              Rejects("expected a ratio in [0, 1), got 1"));
+}
+
+}  // namespace
+}  // namespace mezzo::passes
