@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "compiler/support/text.h"
+
 namespace mezzo::kernels {
 namespace {
 
@@ -101,11 +103,11 @@ Status check_desc(const TensorDesc& desc, const std::string& where) {
   std::int64_t elems = 1;
   for (const std::int64_t dim : desc.dims) {
     if (dim < 0) {
-      return invalid_argument(where + ": negative dim in " + dims_text(desc.dims));
+      return invalid_argument(where + ": negative dim in " + format_dims(desc.dims));
     }
     const std::int64_t factor = std::max<std::int64_t>(dim, 1);
     if (factor > kMaxElems / elems) {
-      return invalid_argument(where + ": " + dims_text(desc.dims) +
+      return invalid_argument(where + ": " + format_dims(desc.dims) +
                               " has more elements than fit in memory");
     }
     elems *= factor;
@@ -116,21 +118,12 @@ Status check_desc(const TensorDesc& desc, const std::string& where) {
   }
   if (desc.layout == Layout::kChannelsLast && desc.dims.size() < 3) {
     return invalid_argument(where + ": channels-last needs rank 3 or more, got " +
-                            dims_text(desc.dims));
+                            format_dims(desc.dims));
   }
   return ok_status();
 }
 
 }  // namespace
-
-std::string dims_text(const std::vector<std::int64_t>& dims) {
-  std::string text = "[";
-  for (const std::int64_t dim : dims) {
-    if (text.size() > 1) text += ',';
-    text += std::to_string(dim);
-  }
-  return text + "]";
-}
 
 Status check_request(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_attributes(request));

@@ -23,7 +23,4 @@ inline constexpr std::int64_t kMaxElems = std::int64_t{1} << 46;
 
 Status check_request(const KernelRequest& request);
 
-// "[2,3,4]", "[]" for a scalar.
-std::string dims_text(const std::vector<std::int64_t>& dims);
-
 }  // namespace mezzo::kernels

@@ -38,6 +38,11 @@ class NameScope;
 class Node;
 class Value;
 
+// "ai.onnx" is another name of ONNX's own domain "".
+constexpr std::string_view canonical_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view() : domain;
+}
+
 // One place that uses a value: operand number `operand` of `node`.
 struct Use {
   Node* node = nullptr;
@@ -339,6 +344,9 @@ void for_each_graph(Graph& graph, const Visit& visit) {
 // "node 'conv1' (Conv)"; an unnamed node is called by its first result: "node producing 'y'
 // (Relu)".
 std::string describe(const Node& node);
+
+// What reports call a node: its name; describe(node) where it has none, never "".
+std::string display_name(const Node& node);
 
 // A hash over everything that matters to a run: ops, attributes, names, types, constants' identity
 // (Tensor::id, so weights are not read, and only models of one process compare).

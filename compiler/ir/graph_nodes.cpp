@@ -7,10 +7,6 @@
 namespace mezzo {
 namespace {
 
-std::string_view canonical_domain(std::string_view domain) {
-  return domain == "ai.onnx" ? std::string_view() : domain;
-}
-
 // True if `node` is `outer`, or lies in a graph nested in it.
 bool is_within(const Node* node, const Node* outer) {
   while (node && node != outer) node = node->graph()->parent();

@@ -1,13 +1,10 @@
-#include <algorithm>
-
 #include "compiler/ir/graph.h"
 
 namespace mezzo {
 namespace {
 
 bool same_domain(std::string_view a, std::string_view b) {
-  const auto canonical = [](std::string_view domain) { return domain == "ai.onnx" ? "" : domain; };
-  return canonical(a) == canonical(b);
+  return canonical_domain(a) == canonical_domain(b);
 }
 
 }  // namespace

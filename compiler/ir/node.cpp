@@ -127,4 +127,8 @@ std::string describe(const Node& node) {
   return "unnamed node" + op;
 }
 
+std::string display_name(const Node& node) {
+  return node.name.empty() ? describe(node) : node.name;
+}
+
 }  // namespace mezzo

@@ -7,8 +7,6 @@
 
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/proto_builder.h"
-#include "compiler/onnx/proto_types.h"
-#include "compiler/onnx/tensor_reader.h"
 #include "compiler/support/text.h"
 #include "onnx/checker.h"
 #include "onnx/defs/schema.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "compiler/onnx/proto_types.h"
-#include "compiler/onnx/tensor_codec.h"
 #include "compiler/support/text.h"
 #include "onnx/common/constants.h"
 

@@ -32,9 +32,4 @@ onnx::AttributeProto::AttributeType attribute_type(Attribute::Kind kind);
 // "node 'conv1' (Conv)" or, without a name, "node producing 'y' (Relu)": as describe(Node) says it.
 std::string describe_proto(const onnx::NodeProto& node);
 
-// "ai.onnx" is another name of ONNX's own domain "".
-inline std::string_view canonical_domain(std::string_view domain) {
-  return domain == "ai.onnx" ? std::string_view{} : domain;
-}
-
 }  // namespace mezzo

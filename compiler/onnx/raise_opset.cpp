@@ -12,7 +12,6 @@
 #include <memory>
 #include <ranges>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
-#include <algorithm>
 #include <exception>
 #include <sstream>
 #include <utility>

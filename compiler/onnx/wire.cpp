@@ -1,6 +1,5 @@
 #include "compiler/onnx/wire.h"
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 

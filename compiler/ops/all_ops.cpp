@@ -1,8 +1,6 @@
 // Gathers the families and answers questions about single operators.
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "compiler/ops/families.h"
@@ -39,7 +37,7 @@ const Table& table() {
 }  // namespace
 
 const OpDef* find_op(std::string_view name, std::string_view domain) {
-  if (domain == "ai.onnx") domain = {};
+  domain = canonical_domain(domain);
   const OpDef key{.name = name, .domain = domain, .precision = PrecisionCategory::kDeny};
   const auto found = std::lower_bound(table().begin(), table().end(), &key, comes_before);
   const bool hit = found != table().end() && (*found)->name == name && (*found)->domain == domain;

@@ -50,6 +50,13 @@ std::optional<std::vector<std::int64_t>> constant_ints(const Value* value) {
   return values;
 }
 
+std::optional<std::vector<std::int64_t>> static_dims(const Value* value) {
+  if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().has_static_shape()) {
+    return std::nullopt;
+  }
+  return value->tensor_type().dims();
+}
+
 std::optional<double> constant_scalar(const Value* value) {
   const TensorRef tensor = constant_of(value);
   if (!tensor || tensor->elems() != 1) return std::nullopt;

@@ -17,6 +17,9 @@ TensorRef constant_of(const Value* value);
 // another type.
 std::optional<std::vector<std::int64_t>> constant_ints(const Value* value);
 
+// The dims of a tensor whose shape is wholly known; nullopt for other values and null.
+std::optional<std::vector<std::int64_t>> static_dims(const Value* value);
+
 // The single element of a floating or integer constant with one element.
 std::optional<double> constant_scalar(const Value* value);
 

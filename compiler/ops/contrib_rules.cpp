@@ -3,7 +3,6 @@
 #include <string>
 
 #include "compiler/ops/lowering_helpers.h"
-#include "compiler/ops/merge_types.h"
 
 namespace mezzo {
 namespace {

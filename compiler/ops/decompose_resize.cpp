@@ -69,18 +69,14 @@ std::optional<std::vector<float>> interpolation(const Node& node, const Axis& ax
 
 // Scales per dimension of x. nullopt where they depend on the run or are of another form.
 std::optional<std::vector<Axis>> resized_axes(const Node& node) {
-  const Value* x = node.operand(0);
-  const Value* y = node.result();
-  if (!x->type.is_tensor() || !y->type.is_tensor() || !x->tensor_type().has_static_shape() ||
-      !y->tensor_type().has_static_shape()) {
-    return std::nullopt;
-  }
-  const std::vector<std::int64_t> in = x->tensor_type().dims(), out = y->tensor_type().dims();
-  if (in.size() != out.size()) return std::nullopt;
-  std::vector<Axis> axes(in.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (in[i] <= 0 || out[i] <= 0) return std::nullopt;
-    axes[i] = {in[i], out[i], static_cast<double>(out[i]) / static_cast<double>(in[i])};
+  const auto in = static_dims(node.operand(0));
+  const auto out = static_dims(node.result());
+  if (!in || !out || in->size() != out->size()) return std::nullopt;
+  std::vector<Axis> axes(in->size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t from = (*in)[i], to = (*out)[i];
+    if (from <= 0 || to <= 0) return std::nullopt;
+    axes[i] = {from, to, static_cast<double>(to) / static_cast<double>(from)};
   }
   const TensorRef scales = constant_of(node.operand(2));
   if (node.operand(3) != nullptr || !scales || scales->elems() == 0) return axes;

@@ -163,13 +163,6 @@ class Unroller {
   Value* c_ = nullptr;
 };
 
-std::optional<std::vector<std::int64_t>> static_dims(const Value* value, std::size_t rank) {
-  if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().has_static_shape())
-    return std::nullopt;
-  std::vector<std::int64_t> dims = value->tensor_type().dims();
-  return dims.size() == rank ? std::optional(dims) : std::nullopt;
-}
-
 // Lengths per sequence count only if some sequence is shorter than T.
 bool full_length(const Node& node, std::int64_t steps) {
   if (node.operand(4) == nullptr) return true;
@@ -191,10 +184,13 @@ bool default_form(const Node& node) {
 }  // namespace
 
 StatusOr<Results> decompose_rnn(Builder& builder, const Node& node) {
-  const auto x = static_dims(node.operand(0), 3);
-  const auto w = static_dims(node.operand(1), 3);
-  const auto r = static_dims(node.operand(2), 3);
-  if (!x || !w || !r || !default_form(node) || !full_length(node, (*x)[0])) return Results{};
+  const auto x = static_dims(node.operand(0));
+  const auto w = static_dims(node.operand(1));
+  const auto r = static_dims(node.operand(2));
+  for (const auto& dims : {x, w, r}) {
+    if (!dims || dims->size() != 3) return Results{};
+  }
+  if (!default_form(node) || !full_length(node, (*x)[0])) return Results{};
   Shape shape;
   shape.t = (*x)[0];
   shape.b = (*x)[1];

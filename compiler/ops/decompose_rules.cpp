@@ -6,17 +6,6 @@
 #include "compiler/ops/constants.h"
 
 namespace mezzo {
-namespace {
-
-// Static dims of a value, or nothing.
-std::optional<std::vector<std::int64_t>> static_dims(const Value* value) {
-  if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().has_static_shape()) {
-    return std::nullopt;
-  }
-  return value->tensor_type().dims();
-}
-
-}  // namespace
 
 // From left to right, two at a time.
 StatusOr<Results> decompose_many(Builder& builder, const Node& node) {

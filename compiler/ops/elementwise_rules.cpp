@@ -2,9 +2,6 @@
 
 #include <string>
 
-#include "compiler/ops/constants.h"
-#include "compiler/ops/lowering_helpers.h"
-
 namespace mezzo {
 
 StatusOr<Gradients> grad_add(GradientContext& ctx) {

@@ -139,7 +139,7 @@ class BodyBuilder {
     for (const std::string& name : proto.input())
       operands.push_back(name.empty() ? nullptr : find(name));
     Node* inner = builder_.node(proto.op_type(), std::move(operands), proto.output_size(),
-                                attributes_of(proto), schema_domain(proto.domain()));
+                                attributes_of(proto), canonical_domain(proto.domain()));
     // Constants become initializers: others may then read their values.
     const TensorRef tensor = inner->is("Constant") ? constant_of(inner->result()) : nullptr;
     if (tensor != nullptr) {

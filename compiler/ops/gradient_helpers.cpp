@@ -92,14 +92,6 @@ Value* scale(GradientContext& ctx, Value* value, double factor) {
   return ctx.builder.op("Mul", {value, ctx.builder.scalar(value->dtype(), factor)});
 }
 
-Value* transpose_last_two(GradientContext& ctx, Value* value) {
-  const std::size_t rank = *value->tensor_type().rank();
-  std::vector<std::int64_t> perm(rank);
-  for (std::size_t i = 0; i < rank; ++i) perm[i] = static_cast<std::int64_t>(i);
-  std::swap(perm[rank - 1], perm[rank - 2]);
-  return ctx.builder.op("Transpose", {value}, {{"perm", perm}});
-}
-
 std::vector<Builder::NamedValue> forward_attributes(const GradientContext& ctx) {
   std::vector<Builder::NamedValue> attributes;
   for (const Attribute& attribute : ctx.node.attributes()) {

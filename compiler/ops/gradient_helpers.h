@@ -31,7 +31,6 @@ Value* reshape_like(GradientContext& ctx, Value* value, Value* like);
 Value* expand_like(GradientContext& ctx, Value* value, Value* like);
 // `value` times a number.
 Value* scale(GradientContext& ctx, Value* value, double factor);
-Value* transpose_last_two(GradientContext& ctx, Value* value);
 
 // The attributes of the forward node, to be handed to its gradient's node.
 std::vector<Builder::NamedValue> forward_attributes(const GradientContext& ctx);

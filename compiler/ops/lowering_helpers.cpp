@@ -20,13 +20,6 @@ void erase_attribute(LoweredOp& lowered, std::string_view name) {
                 [&](const Attribute& attribute) { return attribute.name == name; });
 }
 
-const Attribute* find_attribute(const LoweredOp& lowered, std::string_view name) {
-  for (const Attribute& attribute : lowered.attributes) {
-    if (attribute.name == name) return &attribute;
-  }
-  return nullptr;
-}
-
 void keep_operands(LoweredOp& lowered, std::size_t count) {
   if (lowered.operands.size() > count) lowered.operands.resize(count);
 }

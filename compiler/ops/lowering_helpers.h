@@ -12,7 +12,6 @@ namespace mezzo {
 
 void set_attribute(LoweredOp& lowered, std::string_view name, Attribute::Value value);  // replaces
 void erase_attribute(LoweredOp& lowered, std::string_view name);
-const Attribute* find_attribute(const LoweredOp& lowered, std::string_view name);
 
 // Keeps the first `count` operands.
 void keep_operands(LoweredOp& lowered, std::size_t count);

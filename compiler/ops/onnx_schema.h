@@ -8,11 +8,6 @@
 
 namespace mezzo {
 
-// The domain as the library spells it: "" for "ai.onnx".
-inline std::string_view schema_domain(std::string_view domain) {
-  return domain == "ai.onnx" ? std::string_view() : domain;
-}
-
 // The newest opset of a domain that the library knows; 0 for an unknown domain.
 int newest_opset(std::string_view domain);
 

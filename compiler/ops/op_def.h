@@ -18,7 +18,7 @@
 
 namespace mezzo {
 
-// Is low precision safe for this operator? DESIGN section 2.
+// Is low precision safe for this operator?
 enum class PrecisionCategory : std::uint8_t {
   kAllow,  // runs in low precision: contractions with wide accumulation
   kInfer,  // safe in either, follows its neighbours
@@ -53,8 +53,8 @@ using GradientRule = StatusOr<std::vector<Value*>> (*)(GradientContext&);
 
 // Sets result types from operand types. Shape inference of ONNX's own operators comes from their
 // schemas (kFromSchema); ours have a function. Where the shape of a result is no function of
-// operand types (GatherGrad, SumTo, ...: see mezzo_ops.cpp) whoever makes the node sets it, and it
-// stays.
+// operand types (GatherGrad, SumTo, ...: see mezzo.cpp and mezzo_grad.cpp) whoever makes the node
+// sets it, and it stays.
 using TypeRule = Status (*)(Node&);
 inline constexpr TypeRule kFromSchema = nullptr;
 
@@ -106,11 +106,11 @@ Status infer_types(Model& model);
 Builder::InferTypes type_inference(const Model& model);
 
 // The kernel form of a node; see LoweringRule. REQUIRES: ONNX's nodes mean what they mean at opset
-// 13 or later (`normalise` raises older models), as Softmax changed its meaning there.
+// 13 or later (`raise_to_current` raises older models), as Softmax changed its meaning there.
 StatusOr<LoweredOp> lower(const Node& node);
 
-// What a dimension counts as in estimates whose extent is not known ("batch" and its like). Only the
-// ratios between nodes matter, and 16 is enough for a batch to be more than one sample.
+// What a dimension counts as in estimates whose extent is not known ("batch" and its like). Only
+// the ratios between nodes matter, and 16 is enough for a batch to be more than one sample.
 inline constexpr std::int64_t kAssumedExtent = 16;
 
 // Floating-point operations of a node (2 per multiply-add), unknown dimensions as above; 0 where

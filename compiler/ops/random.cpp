@@ -1,5 +1,5 @@
 // Dropout and random numbers. Dropout of ONNX is executed as the identity; training replaces it
-// by our counter-based Dropout (mezzo_ops.cpp), so that a resumed run draws the same numbers.
+// by our counter-based Dropout (mezzo.cpp), so that a resumed run draws the same numbers.
 #include "compiler/ops/families.h"
 #include "compiler/ops/random_rules.h"
 

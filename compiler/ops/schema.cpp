@@ -110,13 +110,13 @@ std::optional<bool> accepts(const ParameterFacts* facts, DType dtype) {
 
 int newest_opset(std::string_view domain) {
   const auto& ranges = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map();
-  const auto found = ranges.find(std::string(schema_domain(domain)));
+  const auto found = ranges.find(std::string(canonical_domain(domain)));
   return found == ranges.end() ? 0 : found->second.second;
 }
 
 const onnx::OpSchema* find_schema(std::string_view op_type, std::string_view domain, int opset) {
   return onnx::OpSchemaRegistry::Schema(std::string(op_type), opset,
-                                        std::string(schema_domain(domain)));
+                                        std::string(canonical_domain(domain)));
 }
 
 bool has_schema(std::string_view op_type, std::string_view domain, std::int64_t opset) {

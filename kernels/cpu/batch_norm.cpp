@@ -117,16 +117,12 @@ Joined column_statistics(const Plan& plan, const float* parts, Int channel) {
   return joined;
 }
 
-float read_one(const Plan& plan, const KernelArguments& arguments, std::size_t operand, Int c) {
-  float value;
-  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value, 1);
-  return value;
-}
-
 // Mean, factor and offset of a channel into the workspace, statistics to their results.
 void finish_channel(const Plan& plan, const KernelArguments& arguments, const float* parts, Int c) {
-  const double old_mean = static_cast<double>(read_one(plan, arguments, 3, c));
-  const double old_var = static_cast<double>(read_one(plan, arguments, 4, c));
+  const double old_mean =
+      static_cast<double>(read_one(*plan.isa, plan.in[3], arguments.inputs[3], c));
+  const double old_var =
+      static_cast<double>(read_one(*plan.isa, plan.in[4], arguments.inputs[4], c));
   double mean = old_mean;
   double var = old_var;
   if (plan.training) {
@@ -138,9 +134,10 @@ void finish_channel(const Plan& plan, const KernelArguments& arguments, const fl
   const double inv_std = 1.0 / std::sqrt(var + plan.epsilon);
   auto* workspace = static_cast<float*>(arguments.workspace);
   workspace[c] = static_cast<float>(mean);
-  workspace[plan.channel_floats() + c] =
-      static_cast<float>(static_cast<double>(read_one(plan, arguments, 1, c)) * inv_std);
-  workspace[2 * plan.channel_floats() + c] = read_one(plan, arguments, 2, c);
+  workspace[plan.channel_floats() + c] = static_cast<float>(
+      static_cast<double>(read_one(*plan.isa, plan.in[1], arguments.inputs[1], c)) * inv_std);
+  workspace[2 * plan.channel_floats() + c] =
+      read_one(*plan.isa, plan.in[2], arguments.inputs[2], c);
   const double results[4] = {old_mean * plan.momentum + mean * (1.0 - plan.momentum),
                              old_var * plan.momentum + var * (1.0 - plan.momentum), mean, inv_std};
   for (std::size_t k = 1; k < 5; ++k) {

@@ -60,6 +60,13 @@ void for_row_blocks(const ChannelShape& shape, Int unit, Visit&& visit) {
   }
 }
 
+// The number of channel c in an operand of one number per channel.
+inline float read_one(const Isa& isa, DType dtype, const void* data, Int c) {
+  float value;
+  isa.unpack(dtype, at(data, c, dtype), &value, 1);
+  return value;
+}
+
 // per_column[k] = per_channel[channel of k].
 void spread_channels(const ChannelShape& shape, const float* per_channel, float* per_column);
 

@@ -33,12 +33,6 @@ struct Sums {
   double dy_x = 0.0;  // dy (x - mean)
 };
 
-float read_one(const Plan& plan, const KernelArguments& arguments, std::size_t operand, Int c) {
-  float value;
-  plan.isa->unpack(plan.in[operand], at(arguments.inputs[operand], c, plan.in[operand]), &value, 1);
-  return value;
-}
-
 Sums run_sums(const Plan& plan, const KernelArguments& arguments, Int channel, float mean) {
   const ChannelShape& shape = plan.shape;
   alignas(64) float dy_room[kBlock];
@@ -110,9 +104,11 @@ void finish_channel(const Plan& plan, const KernelArguments& arguments, const fl
   auto* numbers = static_cast<float*>(arguments.workspace);
   const Sums sums =
       plan.shape.columns ? column_sums(plan, parts, c) : run_sums(plan, arguments, c, numbers[c]);
-  const double inv_std = static_cast<double>(read_one(plan, arguments, 4, c));
+  const double inv_std =
+      static_cast<double>(read_one(*plan.isa, plan.in[4], arguments.inputs[4], c));
   const double dscale = sums.dy_x * inv_std;
-  const double a = static_cast<double>(read_one(plan, arguments, 2, c)) * inv_std;
+  const double a =
+      static_cast<double>(read_one(*plan.isa, plan.in[2], arguments.inputs[2], c)) * inv_std;
   const auto count = static_cast<double>(plan.shape.per_channel());
   const Int width = plan.channel_floats();
   numbers[width + c] = static_cast<float>(a);

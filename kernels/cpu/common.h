@@ -151,7 +151,6 @@ inline int threads_for(Int elems, int threads) {
 }
 
 constexpr Int ceil_div(Int a, Int b) { return (a + b - 1) / b; }
-constexpr std::size_t round_to_line(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 // Floats rounded up so that neighbours in a workspace share no cache line.
 constexpr Int padded_floats(Int n) { return (n + 15) / 16 * 16; }
 

@@ -7,11 +7,10 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/support/half.h"
+#include "compiler/support/text.h"
 #include "kernels/onednn/choice.h"
 #include "kernels/onednn/matmul_shape.h"
 #include "kernels/onednn/sequence.h"
-#include "kernels/request_check.h"
 
 namespace mezzo::kernels::onednn {
 namespace {
@@ -180,8 +179,8 @@ Status check_c(const Dims& c, const Dims& y) {
     fits = dim == 1 || dim == y.end()[-1 - static_cast<std::ptrdiff_t>(i)];
   }
   if (fits) return ok_status();
-  return invalid_argument("operand 2 (c) of " + dims_text(c) + " does not broadcast to " +
-                          dims_text(y));
+  return invalid_argument("operand 2 (c) of " + format_dims(c) + " does not broadcast to " +
+                          format_dims(y));
 }
 
 }  // namespace
@@ -196,8 +195,8 @@ StatusOr<KernelPtr> prepare_matmul_transposed(const KernelRequest& request) {
   if (request.inputs[0].dims.size() < 2 ||
       request.inputs[0].dims.size() != request.inputs[1].dims.size()) {
     return invalid_argument("expected operands of equal rank 2 or more, got " +
-                            dims_text(request.inputs[0].dims) + " and " +
-                            dims_text(request.inputs[1].dims));
+                            format_dims(request.inputs[0].dims) + " and " +
+                            format_dims(request.inputs[1].dims));
   }
   Product product;
   product.alpha = static_cast<float>(request.attributes.get_float("alpha", 1));
@@ -209,9 +208,9 @@ StatusOr<KernelPtr> prepare_gemm(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {2, 3, 1, 1}));
   if (request.inputs[0].dims.size() != 2 || request.inputs[1].dims.size() != 2 ||
       request.outputs[0].dims.size() != 2) {
-    return invalid_argument("expected matrices, got " + dims_text(request.inputs[0].dims) + ", " +
-                            dims_text(request.inputs[1].dims) + " and " +
-                            dims_text(request.outputs[0].dims));
+    return invalid_argument("expected matrices, got " + format_dims(request.inputs[0].dims) + ", " +
+                            format_dims(request.inputs[1].dims) + " and " +
+                            format_dims(request.outputs[0].dims));
   }
   Product product;
   product.alpha = static_cast<float>(request.attributes.get_float("alpha", 1));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/request_check.h"
+#include "compiler/support/text.h"
 
 namespace mezzo::kernels::onednn {
 namespace {
@@ -43,8 +43,8 @@ std::int64_t batch_stride(const Strided& operand, std::size_t i, std::size_t cou
 }
 
 Status mismatch(const Dims& a, const Dims& b, const Dims& y) {
-  return invalid_argument("operands " + dims_text(a) + " and " + dims_text(b) +
-                          " do not multiply to " + dims_text(y));
+  return invalid_argument("operands " + format_dims(a) + " and " + format_dims(b) +
+                          " do not multiply to " + format_dims(y));
 }
 
 // Neighbours that every operand walks through in equal steps become one dimension.

@@ -4,10 +4,10 @@
 // row-major (16x64x32x32, window 3, stride 2: 210 against 50 us), in float32 or bfloat16.
 #include "kernels/onednn/pool.h"
 
+#include "compiler/support/text.h"
 #include "kernels/onednn/choice.h"
 #include "kernels/onednn/sequence.h"
 #include "kernels/onednn/window.h"
-#include "kernels/request_check.h"
 
 namespace mezzo::kernels::onednn {
 namespace {
@@ -27,7 +27,7 @@ Status check_ranks(const TensorDesc& x, const TensorDesc& y) {
   if (x.dims.size() < 3 || x.dims.size() != y.dims.size() || x.dims[0] != y.dims[0] ||
       x.dims[1] != y.dims[1]) {
     return invalid_argument("expected N C and spatial dims on both sides, got " +
-                            dims_text(x.dims) + " and " + dims_text(y.dims));
+                            format_dims(x.dims) + " and " + format_dims(y.dims));
   }
   if (x.dims.size() > 5) return unimplemented("more than 3 spatial dimensions");
   if (x.elems() == 0 || y.elems() == 0) return unimplemented("empty tensors");
@@ -54,8 +54,8 @@ Status resolve_ceil_mode(Pool& pool, bool ceil_mode) {
       }
       window.pads_end[i] = last + extent - size - window.pads_begin[i];
     } else if (count != floor_count) {
-      return invalid_argument("input " + dims_text(pool.x) + " is not pooled to " +
-                              dims_text(pool.y));
+      return invalid_argument("input " + format_dims(pool.x) + " is not pooled to " +
+                              format_dims(pool.y));
     }
     // A window of padding only would divide by zero.
     if (window.pads_begin[i] >= extent || window.pads_end[i] >= extent) {
@@ -91,7 +91,7 @@ StatusOr<Pool> read_global_pool(const TensorDesc& x, const TensorDesc& y) {
   pool.y = {x.dims[0], x.dims[1]};
   pool.y.resize(x.dims.size(), 1);
   if (y.dims != pool.y) {
-    return invalid_argument("expected " + dims_text(pool.y) + ", got " + dims_text(y.dims));
+    return invalid_argument("expected " + format_dims(pool.y) + ", got " + format_dims(y.dims));
   }
   pool.window.kernel.assign(x.dims.begin() + 2, x.dims.end());
   pool.window.strides.assign(count, 1);

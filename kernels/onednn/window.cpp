@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/request_check.h"
+#include "compiler/support/text.h"
 
 namespace mezzo::kernels::onednn {
 namespace {
@@ -30,8 +30,8 @@ Status check_ranks(const TensorDesc& x, const TensorDesc& w, const TensorDesc& y
   const std::size_t rank = x.dims.size();
   if (rank < 3 || w.dims.size() != rank || y.dims.size() != rank) {
     return invalid_argument("expected activations and weights of equal rank 3 or more, got " +
-                            dims_text(x.dims) + ", " + dims_text(w.dims) + " and " +
-                            dims_text(y.dims));
+                            format_dims(x.dims) + ", " + format_dims(w.dims) + " and " +
+                            format_dims(y.dims));
   }
   if (rank > 5) return unimplemented("more than 3 spatial dimensions");
   if (x.elems() == 0 || w.elems() == 0 || y.elems() == 0) return unimplemented("empty tensors");
@@ -51,9 +51,9 @@ Status check_sizes(const ConvGeometry& geometry, const TensorDesc& w) {
     fits = fits && window_count(window, i, x[i + 2]) == y[i + 2];
   }
   if (fits) return ok_status();
-  return invalid_argument("input " + dims_text(x) + " and weights " + dims_text(w.dims) + " in " +
-                          std::to_string(group) + " group(s) do not give " + dims_text(y) +
-                          " with these strides, pads and dilations");
+  return invalid_argument("input " + format_dims(x) + " and weights " + format_dims(w.dims) +
+                          " in " + std::to_string(group) + " group(s) do not give " +
+                          format_dims(y) + " with these strides, pads and dilations");
 }
 
 }  // namespace
@@ -68,8 +68,8 @@ StatusOr<Window> read_window(const Attributes& attributes, const Dims& kernel) {
   window.kernel = attributes.get_ints("kernel_shape", kernel);
   MEZZO_RETURN_IF_ERROR(check_list("kernel_shape", window.kernel, count, 1));
   if (window.kernel != kernel) {
-    return invalid_argument("attribute 'kernel_shape' is " + dims_text(window.kernel) +
-                            ", but the weights have " + dims_text(kernel));
+    return invalid_argument("attribute 'kernel_shape' is " + format_dims(window.kernel) +
+                            ", but the weights have " + format_dims(kernel));
   }
   window.strides = attributes.get_ints("strides", Dims(count, 1));
   MEZZO_RETURN_IF_ERROR(check_list("strides", window.strides, count, 1));

@@ -6,6 +6,7 @@
 // Statistics take two passes in double: the mean, then the mean of the squared distances from it.
 #include <cmath>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -124,7 +125,7 @@ PreparedKernel prepare_batch_norm(const KernelRequest& request) {
   }
   const Planes planes = planes_of(dims);
   if (training && planes.channels > 0 && planes.per_channel() == 0) {
-    return operands.in_error(0, "no elements to take statistics over in " + dims_text(dims));
+    return operands.in_error(0, "no elements to take statistics over in " + format_dims(dims));
   }
   return make_kernel(
       [norm =

@@ -4,6 +4,7 @@
 // order, in double, rounded once after alpha, beta and c.
 #include <array>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -75,8 +76,8 @@ bool set_matrices(const Dims& a, const Dims& b, bool trans_a, bool trans_b, Prod
 }
 
 Status inner_error(const Operands& operands) {
-  return operands.in_error(1, "inner sizes of " + dims_text(operands.in(0).dims) + " and " +
-                                  dims_text(operands.in(1).dims) + " differ");
+  return operands.in_error(1, "inner sizes of " + format_dims(operands.in(0).dims) + " and " +
+                                  format_dims(operands.in(1).dims) + " differ");
 }
 
 // Batch dims of the product, or nothing if they do not broadcast.
@@ -85,8 +86,8 @@ std::optional<Dims> batch_dims(const Dims& a, const Dims& b) {
 }
 
 Status batch_error(const Operands& operands) {
-  return operands.in_error(1, "batch dims of " + dims_text(operands.in(0).dims) + " and " +
-                                  dims_text(operands.in(1).dims) + " do not broadcast");
+  return operands.in_error(1, "batch dims of " + format_dims(operands.in(0).dims) + " and " +
+                                  format_dims(operands.in(1).dims) + " do not broadcast");
 }
 
 }  // namespace
@@ -152,8 +153,8 @@ PreparedKernel prepare_gemm(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   const bool has_c = operands.in(2).present();
   if (has_c && !broadcasts_to(operands.in(2).dims, dims)) {
-    return operands.in_error(
-        2, "dims " + dims_text(operands.in(2).dims) + " do not broadcast to " + dims_text(dims));
+    return operands.in_error(2, "dims " + format_dims(operands.in(2).dims) +
+                                    " do not broadcast to " + format_dims(dims));
   }
   const double beta = has_c ? request.attributes.get_float("beta", 1.0) : 0.0;
   const Dims c_strides = has_c ? broadcast_strides(operands.in(2), dims) : Dims{0, 0};

@@ -7,6 +7,7 @@
 // over n, then c, then k in rising order; the result is rounded once.
 #include <algorithm>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/window.h"
@@ -86,11 +87,11 @@ Dims activation_dims(std::int64_t n, std::int64_t channels, const Dims& spatial)
 StatusOr<Shape> read_shape(const Operands& operands, const TensorDesc& x, const TensorDesc& w) {
   const std::size_t rank = x.dims.size();
   if (rank < 3 || rank > 2 + kSpatial) {
-    return operands.error("expected activations of rank 3 to 5, got " + dims_text(x.dims));
+    return operands.error("expected activations of rank 3 to 5, got " + format_dims(x.dims));
   }
   if (w.dims.size() != rank) {
     return operands.error("expected weights of rank " + std::to_string(rank) + ", got " +
-                          dims_text(w.dims));
+                          format_dims(w.dims));
   }
   Shape shape;
   shape.n = x.dims[0];
@@ -105,7 +106,7 @@ StatusOr<Shape> read_shape(const Operands& operands, const TensorDesc& x, const 
   if (w.dims[1] != shape.c / shape.groups) {
     return operands.error("expected weights of " + std::to_string(shape.c / shape.groups) +
                           " channels (" + std::to_string(shape.c) + " in " +
-                          std::to_string(shape.groups) + " groups), got " + dims_text(w.dims));
+                          std::to_string(shape.groups) + " groups), got " + format_dims(w.dims));
   }
   MEZZO_ASSIGN_OR_RETURN(shape.windows,
                          read_windows(operands, spatial_dims(x.dims), spatial_dims(w.dims)));
@@ -223,8 +224,8 @@ PreparedKernel prepare_conv_transpose(const KernelRequest& request) {
   shape.groups = request.attributes.get_int("group", 1);
   if (w[0] != x[1] || shape.groups < 1 || x[1] % shape.groups != 0 ||
       w[1] > kMaxElems / shape.groups) {
-    return operands.error("weights " + dims_text(w) + " in " + std::to_string(shape.groups) +
-                          " groups do not fit operand 0 of dims " + dims_text(x));
+    return operands.error("weights " + format_dims(w) + " in " + std::to_string(shape.groups) +
+                          " groups do not fit operand 0 of dims " + format_dims(x));
   }
   shape.c = w[1] * shape.groups;
   MEZZO_ASSIGN_OR_RETURN(shape.windows, read_windows(operands, spatial_dims(x), spatial_dims(w)));
@@ -232,13 +233,13 @@ PreparedKernel prepare_conv_transpose(const KernelRequest& request) {
   Dims padding = request.attributes.get_ints("output_padding", Dims(rank, 0));
   if (padding.size() != rank) {
     return operands.error("attribute 'output_padding': expected " + std::to_string(rank) +
-                          " values, got " + dims_text(padding));
+                          " values, got " + format_dims(padding));
   }
   Dims spatial;
   for (std::size_t i = 0; i < rank; ++i) {
     Window& window = shape.windows.axis[kSpatial - rank + i];
     if (padding[i] < 0 || padding[i] >= std::max(window.stride, window.dilation)) {
-      return operands.error("attribute 'output_padding' is " + dims_text(padding) +
+      return operands.error("attribute 'output_padding' is " + format_dims(padding) +
                             ", expected 0 to less than stride or dilation");
     }
     window.out = window.in;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -84,7 +85,7 @@ bool is_loss_shape(const Labels& labels, const TensorDesc& loss, const TensorDes
 }
 
 std::string loss_shape_text(const TensorDesc& loss) {
-  return "dims " + dims_text(loss.dims) +
+  return "dims " + format_dims(loss.dims) +
          " do not fit the reduction: expected [] (mean, sum) or the labels' dims (none)";
 }
 

@@ -5,6 +5,7 @@
 // wrap as in numpy. Integer division truncates toward zero; a zero divisor is InvalidArgument.
 #include <cmath>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -93,8 +94,8 @@ Status expect_broadcast(const Operands& operands, std::size_t first, std::size_t
   const auto dims = broadcast_dims(operands.in(first).dims, operands.in(second).dims);
   if (!dims) {
     return operands.in_error(
-        second, "dims " + dims_text(operands.in(second).dims) + " do not broadcast with " +
-                    dims_text(operands.in(first).dims) + " of operand " + std::to_string(first));
+        second, "dims " + format_dims(operands.in(second).dims) + " do not broadcast with " +
+                    format_dims(operands.in(first).dims) + " of operand " + std::to_string(first));
   }
   return operands.expect_out(0, *dims);
 }
@@ -221,9 +222,9 @@ PreparedKernel prepare_where(const KernelRequest& request) {
   const auto choices = broadcast_dims(operands.in(1).dims, operands.in(2).dims);
   const auto dims = choices ? broadcast_dims(operands.in(0).dims, *choices) : std::nullopt;
   if (!dims) {
-    return operands.error("dims " + dims_text(operands.in(0).dims) + ", " +
-                          dims_text(operands.in(1).dims) + " and " +
-                          dims_text(operands.in(2).dims) + " do not broadcast");
+    return operands.error("dims " + format_dims(operands.in(0).dims) + ", " +
+                          format_dims(operands.in(1).dims) + " and " +
+                          format_dims(operands.in(2).dims) + " do not broadcast");
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, *dims));
   return is_floating(a) ? where_kernel<double>(operands) : where_kernel<Integer>(operands);

@@ -3,6 +3,7 @@
 // the one from below, 1 on both ends of Clip.
 #include <cmath>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -145,8 +146,8 @@ PreparedKernel prepare_pow_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_in(1, dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   if (!broadcasts_to(operands.in(2).dims, dims)) {
-    return operands.in_error(
-        2, "dims " + dims_text(operands.in(2).dims) + " do not broadcast to " + dims_text(dims));
+    return operands.in_error(2, "dims " + format_dims(operands.in(2).dims) +
+                                    " do not broadcast to " + format_dims(dims));
   }
   return make_kernel(
       [loop = broadcast_loop<4>(

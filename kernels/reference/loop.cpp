@@ -1,7 +1,5 @@
 #include "kernels/reference/loop.h"
 
-#include <algorithm>
-
 namespace mezzo::kernels::reference {
 
 Dims element_strides(const TensorDesc& desc) {

@@ -2,6 +2,7 @@
 // bytes and any layout.
 #include <cstring>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
 #include "kernels/reference/strided_copy.h"
@@ -34,7 +35,7 @@ PreparedKernel prepare_reshape(const KernelRequest& request) {
   const TensorDesc& y = operands.out(0);
   if (x.elems() != y.elems()) {
     return operands.out_error(0, "expected " + std::to_string(x.elems()) + " elements as in " +
-                                     dims_text(x.dims) + ", got " + dims_text(y.dims));
+                                     format_dims(x.dims) + ", got " + format_dims(y.dims));
   }
   if (request.op == "Identity") MEZZO_RETURN_IF_ERROR(operands.expect_out(0, x.dims));
   if (x.dims == y.dims) return copy_kernel(whole_copy(x, y));
@@ -61,7 +62,7 @@ PreparedKernel prepare_transpose(const KernelRequest& request) {
   for (std::size_t d = rank; d > 0; --d) reversed.push_back(static_cast<std::int64_t>(d - 1));
   MEZZO_ASSIGN_OR_RETURN(const Dims perm, operands.axes("perm", reversed, rank));
   if (perm.size() != rank) {
-    return operands.error("attribute 'perm' is " + dims_text(perm) + ", expected " +
+    return operands.error("attribute 'perm' is " + format_dims(perm) + ", expected " +
                           std::to_string(rank) + " axes");
   }
   const Dims strides = element_strides(x);
@@ -80,7 +81,8 @@ PreparedKernel prepare_expand(const KernelRequest& request) {
   const TensorDesc& x = operands.in(0);
   const TensorDesc& y = operands.out(0);
   if (!broadcasts_to(x.dims, y.dims)) {
-    return operands.out_error(0, dims_text(x.dims) + " does not broadcast to " + dims_text(y.dims));
+    return operands.out_error(
+        0, format_dims(x.dims) + " does not broadcast to " + format_dims(y.dims));
   }
   return copy_kernel(
       {{y.dims, {broadcast_strides(x, y.dims), element_strides(y)}}, {}, element_bytes(x)});

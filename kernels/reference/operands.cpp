@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 
 namespace mezzo::kernels::reference {
@@ -113,12 +114,12 @@ Status Operands::out_error(std::size_t i, const std::string& what) const {
 
 Status Operands::expect_in(std::size_t i, const Dims& dims) const {
   if (!in(i).present() || in(i).dims == dims) return ok_status();
-  return in_error(i, "expected dims " + dims_text(dims) + ", got " + dims_text(in(i).dims));
+  return in_error(i, "expected dims " + format_dims(dims) + ", got " + format_dims(in(i).dims));
 }
 
 Status Operands::expect_out(std::size_t i, const Dims& dims) const {
   if (!out(i).present() || out(i).dims == dims) return ok_status();
-  return out_error(i, "expected dims " + dims_text(dims) + ", got " + dims_text(out(i).dims));
+  return out_error(i, "expected dims " + format_dims(dims) + ", got " + format_dims(out(i).dims));
 }
 
 Status Operands::expect_in_rank(std::size_t i, std::size_t lowest, std::size_t highest) const {
@@ -135,7 +136,7 @@ Status Operands::expect_in_rank(std::size_t i, std::size_t lowest, std::size_t h
 
 Status Operands::expect_in_scalar(std::size_t i) const {
   if (!in(i).present() || in(i).elems() == 1) return ok_status();
-  return in_error(i, "expected one element, got dims " + dims_text(in(i).dims));
+  return in_error(i, "expected one element, got dims " + format_dims(in(i).dims));
 }
 
 Status Operands::expect_one_kind(bool results) const {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/window.h"
@@ -22,7 +23,7 @@ struct PoolShape {
 StatusOr<PoolShape> read_pool(const Operands& operands, const TensorDesc& x) {
   const Dims& dims = x.dims;
   if (dims.size() < 3 || dims.size() > 2 + kSpatial) {
-    return operands.error("expected activations of rank 3 to 5, got " + dims_text(dims));
+    return operands.error("expected activations of rank 3 to 5, got " + format_dims(dims));
   }
   MEZZO_ASSIGN_OR_RETURN(const bool ceil, operands.flag("ceil_mode", false));
   if (operands.attributes().get_int("storage_order", 0) != 0) {
@@ -124,8 +125,8 @@ PreparedKernel prepare_max_pool_grad(const KernelRequest& request) {
   const Dims& dx_dims = operands.out(0).dims;
   const Dims& dy_dims = operands.in(0).dims;
   if (dx_dims.size() != dy_dims.size() || dx_dims[0] != dy_dims[0] || dx_dims[1] != dy_dims[1]) {
-    return operands.out_error(0, "dims " + dims_text(dx_dims) + " differ from " +
-                                     dims_text(dy_dims) + " of operand 0 in more than the image");
+    return operands.out_error(0, "dims " + format_dims(dx_dims) + " differ from " +
+                                     format_dims(dy_dims) + " of operand 0 in more than the image");
   }
   return make_kernel(
       [dy = Elements(operands.in(0)), indices = Elements(operands.in(1)),
@@ -229,7 +230,7 @@ PreparedKernel prepare_global_average_pool_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f -> dx:f"));
   const Dims& dims = operands.out(0).dims;
   if (dims.size() < 3) {
-    return operands.out_error(0, "expected rank 3 or more, got " + dims_text(dims));
+    return operands.out_error(0, "expected rank 3 or more, got " + format_dims(dims));
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_in(0, global_dims(dims)));
   return make_kernel([pixels = image_pixels(dims), dy = Elements(operands.in(0)),

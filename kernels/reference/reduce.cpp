@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -165,8 +166,8 @@ PreparedKernel prepare_sum_to(const KernelRequest& request) {
   const Dims& from = operands.in(0).dims;
   const TensorDesc& y = operands.out(0);
   if (!broadcasts_to(y.dims, from)) {
-    return operands.out_error(0, "dims " + dims_text(y.dims) + " do not broadcast to " +
-                                     dims_text(from) + " of operand 0");
+    return operands.out_error(0, "dims " + format_dims(y.dims) + " do not broadcast to " +
+                                     format_dims(from) + " of operand 0");
   }
   const Dims strides = element_strides(y);
   const std::size_t lead = from.size() - y.dims.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -52,8 +53,8 @@ PreparedKernel prepare_constant_of_shape(const KernelRequest& request) {
                           is_floating(operands.out(0).dtype)](const KernelArguments& arguments) {
     const auto* shape = static_cast<const std::int64_t*>(arguments.inputs[0]);
     if (!std::equal(dims.begin(), dims.end(), shape)) {
-      return invalid_argument("ConstantOfShape, operand 0 'shape': expected " + dims_text(dims) +
-                              ", got " + dims_text(Dims(shape, shape + dims.size())));
+      return invalid_argument("ConstantOfShape, operand 0 'shape': expected " + format_dims(dims) +
+                              ", got " + format_dims(Dims(shape, shape + dims.size())));
     }
     const void* value = in_buffer(arguments, 1);
     const double real = value != nullptr && floating ? fill.read<double>(value, 0) : 0.0;
@@ -111,7 +112,7 @@ PreparedKernel prepare_range(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
   for (std::size_t i = 0; i < 3; ++i) MEZZO_RETURN_IF_ERROR(operands.expect_in_scalar(i));
   if (operands.out(0).dims.size() != 1) {
-    return operands.out_error(0, "expected rank 1, got " + dims_text(operands.out(0).dims));
+    return operands.out_error(0, "expected rank 1, got " + format_dims(operands.out(0).dims));
   }
   return is_integer(operands.in(0).dtype) ? range_kernel<Integer>(operands)
                                           : range_kernel<double>(operands);

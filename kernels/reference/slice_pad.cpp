@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -116,7 +117,7 @@ PreparedKernel prepare_pad(const KernelRequest& request) {
   const Dims pads = request.attributes.get_ints("pads");
   if (pads.size() != 2 * rank) {
     return operands.error("attribute 'pads': expected " + std::to_string(2 * rank) +
-                          " values, got " + dims_text(pads));
+                          " values, got " + format_dims(pads));
   }
   Dims dims;
   for (std::size_t d = 0; d < rank; ++d) {
@@ -124,8 +125,8 @@ PreparedKernel prepare_pad(const KernelRequest& request) {
     const std::int64_t end = pads[rank + d];
     if (std::max(begin, end) > kMaxElems || begin < -x.dims[d] || end < -x.dims[d] ||
         x.dims[d] + begin + end < 0) {
-      return operands.error("attribute 'pads' is " + dims_text(pads) + ", too much for dims " +
-                            dims_text(x.dims));
+      return operands.error("attribute 'pads' is " + format_dims(pads) + ", too much for dims " +
+                            format_dims(x.dims));
     }
     dims.push_back(x.dims[d] + begin + end);
   }

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "compiler/support/text.h"
+
 namespace mezzo::kernels::reference {
 namespace {
 
@@ -14,11 +16,11 @@ StatusOr<Dims> read_list(const Operands& operands, std::string_view name, std::s
   if (values.empty()) values.assign(size, fallback);
   if (values.size() != size) {
     return operands.error("attribute '" + std::string(name) + "': expected " +
-                          std::to_string(size) + " values, got " + dims_text(values));
+                          std::to_string(size) + " values, got " + format_dims(values));
   }
   for (const std::int64_t value : values) {
     if (value < lowest || value > kLargest) {
-      return operands.error("attribute '" + std::string(name) + "': " + dims_text(values) +
+      return operands.error("attribute '" + std::string(name) + "': " + format_dims(values) +
                             " holds a value outside " + std::to_string(lowest) + " to 2^31 - 1");
     }
   }
@@ -37,8 +39,8 @@ StatusOr<Windows> read_windows(const Operands& operands, const Dims& in, Dims ke
   if (kernel.empty() || operands.attributes().has("kernel_shape")) {
     MEZZO_ASSIGN_OR_RETURN(const Dims shape, read_list(operands, "kernel_shape", rank, 1, 0));
     if (!kernel.empty() && shape != kernel) {
-      return operands.error("attribute 'kernel_shape' is " + dims_text(shape) +
-                            ", but the weights have " + dims_text(kernel));
+      return operands.error("attribute 'kernel_shape' is " + format_dims(shape) +
+                            ", but the weights have " + format_dims(kernel));
     }
     kernel = shape;
   }
@@ -48,7 +50,7 @@ StatusOr<Windows> read_windows(const Operands& operands, const Dims& in, Dims ke
   Windows windows;
   for (std::size_t i = 0; i < rank; ++i) {
     if (kernel[i] < 1 || kernel[i] > kLargest || in[i] > kLargest) {
-      return operands.error("window " + dims_text(kernel) + " over " + dims_text(in) +
+      return operands.error("window " + format_dims(kernel) + " over " + format_dims(in) +
                             ": sizes must be 1 to 2^31 - 1");
     }
     Window& window = windows.axis[kSpatial - rank + i];

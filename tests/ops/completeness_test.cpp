@@ -220,8 +220,8 @@ TEST(Completeness, BreaksZeroIsTrue) {
   }
 }
 
-// What DESIGN section 2 fixes by name.
-TEST(Completeness, CategoriesOfTheDesign) {
+// The categories of well-known operators.
+TEST(Completeness, CategoriesOfWellKnownOperators) {
   const std::map<PrecisionCategory, std::vector<const char*>> expected = {
       {PrecisionCategory::kAllow,
        {"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "Attention", "LSTM", "GRU", "RNN"}},
