@@ -19,9 +19,8 @@ double box_width(const DrawnNode& node) {
   if (node.kind == DrawnNode::Kind::kCast) return 124;
   const double op = 9.8 * static_cast<double>(node.op_type.size()) + 68;  // and the precision's tag
   const double name = 6.2 * static_cast<double>(node.name.size()) + 30;
-  const double type = node.kind == DrawnNode::Kind::kNode
-                          ? 0
-                          : 5.5 * static_cast<double>(node.type.size()) + 70;
+  const double type =
+      node.kind == DrawnNode::Kind::kNode ? 0 : 5.5 * static_cast<double>(node.type.size()) + 70;
   return std::clamp(std::max({op, std::min(name, 200.0), type}), 132.0, 270.0);
 }
 double box_height(const DrawnNode& node) {
@@ -54,7 +53,8 @@ std::vector<int> choose_layers(const std::vector<DrawnNode>& nodes,
   for (std::size_t i = count; i-- > 0;) {
     if (!movable[i] || below[i].empty()) continue;
     int first = layers[static_cast<std::size_t>(below[i].front())];
-    for (const int other : below[i]) first = std::min(first, layers[static_cast<std::size_t>(other)]);
+    for (const int other : below[i])
+      first = std::min(first, layers[static_cast<std::size_t>(other)]);
     layers[i] = first - 1;
   }
   return layers;
@@ -123,7 +123,8 @@ class Arranger {
     };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Layout::Point at = point(static_cast<int>(i));
-      layout_.boxes.push_back({at.x, at.y, box_width(nodes_[i]), box_height(nodes_[i]), layers_[i]});
+      layout_.boxes.push_back(
+          {at.x, at.y, box_width(nodes_[i]), box_height(nodes_[i]), layers_[i]});
     }
     for (std::size_t i = 0; i < edges_.size(); ++i) {
       const ReportEdge& edge = edges_[i];

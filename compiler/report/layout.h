@@ -30,7 +30,7 @@ struct Layout {
     double x = 0, y = 0;
   };
   struct Box {
-    double x = 0, y = 0;           // centre
+    double x = 0, y = 0;  // centre
     double width = 0, height = 0;
     int layer = 0;
   };

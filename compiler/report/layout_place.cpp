@@ -104,8 +104,7 @@ class Packer {
     for (const auto& layer : layers_) {
       for (std::size_t i = 1; i < layer.size(); ++i) {
         const int a = root_[at(layer[i - 1])], b = root_[at(layer[i])];
-        const double distance =
-            (graph_.widths[at(layer[i - 1])] + graph_.widths[at(layer[i])]) / 2;
+        const double distance = (graph_.widths[at(layer[i - 1])] + graph_.widths[at(layer[i])]) / 2;
         left[at(b)].push_back({a, distance});
         right[at(a)].push_back({b, distance});
         ++waiting[at(b)];
@@ -129,7 +128,8 @@ class Packer {
     for (auto block = sorted.rbegin(); block != sorted.rend(); ++block) {
       if (right[at(*block)].empty()) continue;
       double most = x_[at(right[at(*block)].front().block)];
-      for (const Side& side : right[at(*block)]) most = std::min(most, x_[at(side.block)] - side.distance);
+      for (const Side& side : right[at(*block)])
+        most = std::min(most, x_[at(side.block)] - side.distance);
       x_[at(*block)] = std::max(x_[at(*block)], most);
     }
   }

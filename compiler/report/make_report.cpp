@@ -89,9 +89,9 @@ class Drawer {
       drawn.kind = DrawnNode::Kind::kCast;
       drawn.cast = take_cast(node);
     }
-    const DType runs_in = drawn.decision >= 0
-                              ? report_.records.nodes[static_cast<std::size_t>(drawn.decision)].dtype
-                              : first_floating_result(node);
+    const DType runs_in =
+        drawn.decision >= 0 ? report_.records.nodes[static_cast<std::size_t>(drawn.decision)].dtype
+                            : first_floating_result(node);
     drawn.dtype = drawn_dtype(runs_in);
     const int index = push(std::move(drawn));
     for (const Value* result : node.results()) {

@@ -16,10 +16,14 @@ using nlohmann::json;
 double finite(double value) { return std::isfinite(value) ? value : 0; }
 
 json node_json(const NodeDecision& node) {
-  return {{"name", node.node},   {"op", node.op_type},
-          {"domain", node.domain}, {"dtype", std::string(dtype_name(node.dtype))},
-          {"rule", std::string(rule_name(node.rule))}, {"cause", node.cause},
-          {"flops", finite(node.flops)}, {"bytes", node.bytes}};
+  return {{"name", node.node},
+          {"op", node.op_type},
+          {"domain", node.domain},
+          {"dtype", std::string(dtype_name(node.dtype))},
+          {"rule", std::string(rule_name(node.rule))},
+          {"cause", node.cause},
+          {"flops", finite(node.flops)},
+          {"bytes", node.bytes}};
 }
 
 json cast_json(const CastDecision& cast) {
@@ -89,23 +93,18 @@ json report_to_json(const Report& report) {
   }
   for (const NodeDecision& node : records.nodes) nodes.push_back(node_json(node));
   for (const CastDecision& cast : records.casts) casts.push_back(cast_json(cast));
-  return {{"format", "mezzo-report"},
-          {"format_version", 1},
-          {"model", records.model},
-          {"target", records.target},
-          {"precision", records.precision},
-          {"tool_version", records.tool_version},
-          {"policy", std::move(policy)},
-          {"totals", totals_json(report.totals)},
-          {"cost", cost_json(records.cost)},
-          {"bytes", bytes_json(records)},
-          {"warnings", records.warnings},
-          {"pads", records.pads},
-          {"nodes", std::move(nodes)},
-          {"casts", std::move(casts)},
+  return {{"format", "mezzo-report"},        {"format_version", 1},
+          {"model", records.model},          {"target", records.target},
+          {"precision", records.precision},  {"tool_version", records.tool_version},
+          {"policy", std::move(policy)},     {"totals", totals_json(report.totals)},
+          {"cost", cost_json(records.cost)}, {"bytes", bytes_json(records)},
+          {"warnings", records.warnings},    {"pads", records.pads},
+          {"nodes", std::move(nodes)},       {"casts", std::move(casts)},
           {"graph", graph_json(report)}};
 }
 
-std::string report_json(const Report& report) { return json_text(report_to_json(report), 1) + "\n"; }
+std::string report_json(const Report& report) {
+  return json_text(report_to_json(report), 1) + "\n";
+}
 
 }  // namespace mezzo

@@ -14,12 +14,12 @@ namespace {
 
 std::string node_table(const Records& records, int width) {
   TextTable table({{"node", false, 16},
-               {"op", false, 8},
-               {"runs in"},
-               {"rule"},
-               {"flops", true},
-               {"bytes", true},
-               {"cause", false, 20}});
+                   {"op", false, 8},
+                   {"runs in"},
+                   {"rule"},
+                   {"flops", true},
+                   {"bytes", true},
+                   {"cause", false, 20}});
   for (const NodeDecision& node : records.nodes) {
     table.add({printable(node.node), printable(node.op_type), std::string(short_dtype(node.dtype)),
                std::string(rule_name(node.rule)), node.flops > 0 ? format_flops(node.flops) : "-",
@@ -30,11 +30,11 @@ std::string node_table(const Records& records, int width) {
 
 std::string cast_table(const Records& records, int width) {
   TextTable table({{"cast of", false, 16},
-               {"made by", false, 12},
-               {"types"},
-               {"bytes", true},
-               {"readers", true},
-               {"cause", false, 20}});
+                   {"made by", false, 12},
+                   {"types"},
+                   {"bytes", true},
+                   {"readers", true},
+                   {"cause", false, 20}});
   for (const CastDecision& cast : records.casts) {
     const std::string when = cast.ahead_of_time ? "stored"
                              : cast.removed     ? "removed"
@@ -59,11 +59,11 @@ std::string rule_table(const Records& records, int width) {
     (low ? counts.low_flops : counts.high_flops) += node.flops;
   }
   TextTable table({{"rule"},
-               {"low", true},
-               {"fp32", true},
-               {"no float", true},
-               {"low flops", true},
-               {"fp32 flops", true}});
+                   {"low", true},
+                   {"fp32", true},
+                   {"no float", true},
+                   {"low flops", true},
+                   {"fp32 flops", true}});
   for (int i = 0; i < kRuleCount; ++i) {
     const Counts& counts = rules[static_cast<std::size_t>(i)];
     if (counts.low + counts.high + counts.other == 0) continue;
@@ -77,7 +77,8 @@ std::string rule_table(const Records& records, int width) {
 std::string before_after(std::uint64_t before, std::uint64_t after) {
   std::string text = format_bytes(before) + " -> " + format_bytes(after);
   if (before > 0) {
-    text += fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(after) / static_cast<double>(before));
+    text +=
+        fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(after) / static_cast<double>(before));
   }
   return text;
 }
@@ -87,12 +88,14 @@ std::string before_after(std::uint64_t before, std::uint64_t after) {
 std::string report_totals(const Report& report) {
   const ReportTotals& totals = report.totals;
   const Records& records = report.records;
-  std::string out = fmt::format(
-      "low precision: {} of {}, {} of {} nodes\n", format_share(totals.low_flops, totals.flops),
-      format_flops(totals.flops), totals.low_nodes, totals.nodes);
-  out += fmt::format("casts at run time: {}, moving {}\n", totals.casts, format_bytes(totals.cast_bytes));
+  std::string out = fmt::format("low precision: {} of {}, {} of {} nodes\n",
+                                format_share(totals.low_flops, totals.flops),
+                                format_flops(totals.flops), totals.low_nodes, totals.nodes);
+  out += fmt::format("casts at run time: {}, moving {}\n", totals.casts,
+                     format_bytes(totals.cast_bytes));
   if (records.weight_bytes_before > 0) {
-    out += "weights: " + before_after(records.weight_bytes_before, records.weight_bytes_after) + "\n";
+    out +=
+        "weights: " + before_after(records.weight_bytes_before, records.weight_bytes_after) + "\n";
   }
   if (records.activation_bytes_before > 0) {
     out += "activations: " +
@@ -104,10 +107,10 @@ std::string report_totals(const Report& report) {
   }
   const AssignmentCost& cost = records.cost;
   if (cost.objective_us > 0) {
-    out += fmt::format("predicted on {}: {} ({}), all fp32 {}, {} {}\n", printable(records.target, 40),
-                       format_us(cost.objective_us), printable(cost.method, 40),
-                       format_us(cost.all_fp32_us), cost.method == "cut" ? "propagate" : "cut",
-                       format_us(cost.alternative_us));
+    out += fmt::format("predicted on {}: {} ({}), all fp32 {}, {} {}\n",
+                       printable(records.target, 40), format_us(cost.objective_us),
+                       printable(cost.method, 40), format_us(cost.all_fp32_us),
+                       cost.method == "cut" ? "propagate" : "cut", format_us(cost.alternative_us));
   }
   out.pop_back();
   return out;
@@ -120,7 +123,8 @@ std::string report_text(const Report& report, int width) {
   if (!records.pads.empty()) out += "\n";
   for (const std::string& pad : records.pads) out += "pad: " + printable(pad, 400) + "\n";
   if (!records.warnings.empty()) out += "\n";
-  for (const std::string& warning : records.warnings) out += "warning: " + printable(warning, 400) + "\n";
+  for (const std::string& warning : records.warnings)
+    out += "warning: " + printable(warning, 400) + "\n";
   return out;
 }
 

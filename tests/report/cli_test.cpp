@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 
+#include "runtime/train/checkpoint.h"
+#include "tests/support/status_test.h"
 #include "tests/support/temp_dir.h"
 
 namespace mezzo {
@@ -42,7 +45,8 @@ class Cli : public testing::Test {
 
   Result run(const std::string& arguments) const {
     Result result;
-    const std::string command = std::string(MEZZO_PROGRAM) + " " + arguments + " 2>" + dir_.file("err");
+    const std::string command =
+        std::string(MEZZO_PROGRAM) + " " + arguments + " 2>" + dir_.file("err");
     FILE* pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) return result;
     std::array<char, 4096> buffer{};
@@ -82,8 +86,10 @@ TEST_F(Cli, ReportTakesThePolicyOfConvert) {
 }
 
 TEST_F(Cli, ReportOfJsonIsTheReportOfTheModel) {
-  const std::string html = dir_.file("a.html"), json = dir_.file("a.json"), again = dir_.file("b.html");
-  ASSERT_EQ(run("report --precision fp16 " + model() + " -o " + html + " --json " + json).status, 0);
+  const std::string html = dir_.file("a.html"), json = dir_.file("a.json"),
+                    again = dir_.file("b.html");
+  ASSERT_EQ(run("report --precision fp16 " + model() + " -o " + html + " --json " + json).status,
+            0);
   ASSERT_EQ(run("report " + json + " -o " + again).status, 0);
   EXPECT_THAT(test::read_text(html), StartsWith("<!doctype html>"));
   EXPECT_EQ(test::read_text(html), test::read_text(again));
@@ -101,8 +107,10 @@ TEST_F(Cli, InspectSaysWhatWouldBeTrainedAndWhy) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("opsets ai.onnx 17"));
   EXPECT_THAT(result.out, HasSubstr("float[2,4]"));
-  EXPECT_THAT(result.out, testing::ContainsRegex("weight +float\\[4,3\\] +48 B +yes +the loss depends on it"));
-  EXPECT_THAT(result.out, testing::ContainsRegex("idle +float\\[4,3\\] +48 B +no +the loss does not depend on it"));
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("weight +float\\[4,3\\] +48 B +yes +the loss depends on it"));
+  EXPECT_THAT(result.out, testing::ContainsRegex(
+                              "idle +float\\[4,3\\] +48 B +no +the loss does not depend on it"));
   EXPECT_THAT(result.out, HasSubstr("minimises 'loss' and trains 2 initializers"));
 }
 
@@ -118,7 +126,8 @@ TEST_F(Cli, InspectOfAPlan) {
   ASSERT_EQ(compiled.status, 0) << compiled.err;
   const Result result = run("inspect " + plan);
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* part : {"made from net.onnxtxt", "activations", "forward:", "backward:", "weight", "training in bf16, loss 'loss'"}) {
+  for (const char* part : {"made from net.onnxtxt", "activations",
+                           "forward:", "backward:", "weight", "training in bf16, loss 'loss'"}) {
     EXPECT_THAT(result.out, HasSubstr(part));
   }
   EXPECT_THAT(run("report " + plan).out, HasSubstr("backward:"));
@@ -129,7 +138,29 @@ TEST_F(Cli, InspectOfArrays) {
   const Result result = run("inspect ../runtime_io/data/stored.npz");
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("npz: "));
-  EXPECT_THAT(run("inspect --json ../runtime_io/data/stored.npz").out, HasSubstr("\"kind\": \"npz\""));
+  EXPECT_THAT(run("inspect --json ../runtime_io/data/stored.npz").out,
+              HasSubstr("\"kind\": \"npz\""));
+}
+
+TEST_F(Cli, InspectOfACheckpoint) {
+  std::vector<float> weight = {1, 2, 3, 4, 5, 6}, momentum(6);
+  const runtime::PaddedTensor weights[] = {{"fc.weight", {2, 3}, {2, 3}, weight.data()}};
+  const runtime::PaddedTensor moments[] = {
+      {"fc.weight.momentum_buffer", {2, 3}, {2, 3}, momentum.data()}};
+  runtime::TrainingState state;
+  state.step = 12;
+  state.applied_steps = 9;
+  const std::string folder = dir_.file("checkpoint");
+  ASSERT_THAT(runtime::save_checkpoint(folder, weights, moments, state), test::IsOk());
+  const Result result = run("inspect " + folder);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step: 12 (9 applied, 3 skipped)"));
+  EXPECT_THAT(result.out, HasSubstr("fc.weight.momentum_buffer"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("fc.weight +float +\\[2,3\\] +24 B"));
+  std::string bytes = test::read_text(folder + "/model.safetensors");
+  bytes.back() ^= 1;
+  test::write_text(folder + "/model.safetensors", bytes);
+  expect_refused("inspect " + folder, "model.safetensors");
 }
 
 TEST_F(Cli, DamagedPlansAreRefusedWhereverTheyEnd) {

@@ -168,7 +168,8 @@ TEST(LayoutOrder, CrossingsAgreeWithCountingPairs) {
     std::size_t crossings = 0;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const int above = edges[i].first - edges[j].first, below = edges[i].second - edges[j].second;
+        const int above = edges[i].first - edges[j].first,
+                  below = edges[i].second - edges[j].second;
         crossings += above * below < 0 ? 1 : 0;
       }
     }
@@ -181,7 +182,8 @@ TEST(LayoutOrder, PlacesKeepOrderAndDistance) {
   order_layers(graph);
   place_layers(graph);
   for (const auto& layer : graph.order) {
-    const auto left = static_cast<std::size_t>(layer[0]), right = static_cast<std::size_t>(layer[1]);
+    const auto left = static_cast<std::size_t>(layer[0]),
+               right = static_cast<std::size_t>(layer[1]);
     EXPECT_GE(graph.x[right] - graph.x[left] + 1e-9, 10);
   }
 }

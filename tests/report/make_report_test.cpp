@@ -17,7 +17,8 @@ const DrawnNode* drawn(const Report& report, const std::string& name) {
 
 bool has_edge(const Report& report, const std::string& from, const std::string& to) {
   return std::any_of(report.edges.begin(), report.edges.end(), [&](const ReportEdge& edge) {
-    const std::string source = edge.from < 0 ? "" : report.drawn[static_cast<std::size_t>(edge.from)].name;
+    const std::string source =
+        edge.from < 0 ? "" : report.drawn[static_cast<std::size_t>(edge.from)].name;
     return source == from && report.drawn[static_cast<std::size_t>(edge.to)].name == to;
   });
 }

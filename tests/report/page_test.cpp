@@ -70,7 +70,8 @@ Report hostile_report() {
 
 std::size_t count(const std::string& text, std::string_view wanted) {
   std::size_t found = 0;
-  for (std::size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) ++found;
+  for (std::size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1))
+    ++found;
   return found;
 }
 
@@ -97,7 +98,8 @@ std::optional<std::string> find_browser() {
   if (const char* named = std::getenv("MEZZO_CHROMIUM"); named != nullptr) return named;
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
     for (const char* folder : {"/usr/bin/", "/usr/local/bin/", "/snap/bin/"}) {
-      if (access((std::string(folder) + name).c_str(), X_OK) == 0) return std::string(folder) + name;
+      if (access((std::string(folder) + name).c_str(), X_OK) == 0)
+        return std::string(folder) + name;
     }
   }
   return std::nullopt;
@@ -108,7 +110,8 @@ std::string run(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return output;
   std::array<char, 4096> buffer{};
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), got);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    output.append(buffer.data(), got);
   pclose(pipe);
   return output;
 }
@@ -120,7 +123,8 @@ class PageInBrowser : public testing::Test {
     if (!browser_) GTEST_SKIP() << "no Chromium here: install chromium, or set MEZZO_CHROMIUM";
   }
 
-  std::string command(const std::string& page, const std::string& fragment, const std::string& what) {
+  std::string command(const std::string& page, const std::string& fragment,
+                      const std::string& what) {
     test::write_text(dir_.file("page.html"), page);
     const std::string sandbox = geteuid() == 0 ? " --no-sandbox" : "";
     return "timeout 100 " + *browser_ + " --headless=new --disable-gpu" + sandbox +
@@ -153,9 +157,10 @@ class PageInBrowser : public testing::Test {
 // The page with a script that acts as a user would; results go into data-result.
 std::string with_actions(std::string page, const std::string& script) {
   const std::string end = "</body>";
-  return page.replace(page.rfind(end), end.size(),
-                      "<script>{const set = (text) => document.documentElement.dataset.result = text;" +
-                          script + "}</script></body>");
+  return page.replace(
+      page.rfind(end), end.size(),
+      "<script>{const set = (text) => document.documentElement.dataset.result = text;" + script +
+          "}</script></body>");
 }
 
 TEST_F(PageInBrowser, TheConsoleIsWatched) {
@@ -252,7 +257,8 @@ TEST_F(PageInBrowser, AClickSelectsWhatIsDrawnThere) {
       }
     }
     set([...seen].sort().join(' '));)"));
-  EXPECT_THAT(found, HasSubstr("data-result=\"labels matmul mul relu softmax to_fp32 to_low x y\""));
+  EXPECT_THAT(found,
+              HasSubstr("data-result=\"labels matmul mul relu softmax to_fp32 to_low x y\""));
 }
 
 TEST_F(PageInBrowser, DrawsAPicture) {

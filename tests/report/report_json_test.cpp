@@ -32,7 +32,8 @@ TEST(ReportJson, KeepsExtremeNumbersAndNames) {
   Report report = small_report();
   report.records.nodes[0].flops = 1.0 / 3;
   report.records.nodes[0].bytes = ~std::uint64_t{0};
-  report.records.nodes[0].node = "quote \" backslash \\ newline \n nul-ish \x01 </script> \xE2\x88\x91";
+  report.records.nodes[0].node =
+      "quote \" backslash \\ newline \n nul-ish \x01 </script> \xE2\x88\x91";
   report.totals = sum_totals(report.records);
   const auto read = read_report(report_json(report));
   ASSERT_THAT(read, IsOk());
@@ -128,9 +129,7 @@ TEST(ReportJson, EveryTruncationIsRefused) {
   }
 }
 
-TEST(ReportJson, DeepNestingIsRefused) {
-  EXPECT_FALSE(read_report(std::string(200000, '[')).ok());
-}
+TEST(ReportJson, DeepNestingIsRefused) { EXPECT_FALSE(read_report(std::string(200000, '[')).ok()); }
 
 }  // namespace
 }  // namespace mezzo

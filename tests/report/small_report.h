@@ -51,7 +51,8 @@ inline Records small_records() {
                "allow: MatMul accumulates in FP32", 48, 52),
       decision("mul", "Mul", DType::kFloat16, Rule::kCut, "infer, follows 'matmul'", 6, 26),
       decision("relu", "Relu", DType::kFloat16, Rule::kCut, "infer, follows 'mul'", 6, 24),
-      decision("softmax", "Softmax", DType::kFloat32, Rule::kPin, "softmax is pinned to FP32", 20, 48),
+      decision("softmax", "Softmax", DType::kFloat32, Rule::kPin, "softmax is pinned to FP32", 20,
+               48),
       decision("gone", "Shape", DType::kNone, Rule::kNotFloat, "no FP32 operand or result", 0, 8)};
   const auto cast = [](std::string value, std::string producer, std::vector<std::string> consumers,
                        DType from, DType to, std::uint64_t bytes, std::string cause, bool ahead) {
@@ -85,11 +86,15 @@ inline Records small_records() {
 inline Report small_report() {
   const std::unique_ptr<Model> model = value_or_die(import_text(kSmallModel));
   // Types of results, as inference would give them.
-  for (const auto& [name, dtype] : {std::pair("x_fp16", DType::kFloat16), {"s", DType::kFloat16},
-                                    {"h", DType::kFloat16}, {"m", DType::kFloat16},
-                                    {"r", DType::kFloat16}, {"r_fp32", DType::kFloat32}}) {
-    const std::vector<std::int64_t> dims =
-        name == std::string("x_fp16") ? std::vector<std::int64_t>{2, 4} : std::vector<std::int64_t>{2, 3};
+  for (const auto& [name, dtype] : {std::pair("x_fp16", DType::kFloat16),
+                                    {"s", DType::kFloat16},
+                                    {"h", DType::kFloat16},
+                                    {"m", DType::kFloat16},
+                                    {"r", DType::kFloat16},
+                                    {"r_fp32", DType::kFloat32}}) {
+    const std::vector<std::int64_t> dims = name == std::string("x_fp16")
+                                               ? std::vector<std::int64_t>{2, 4}
+                                               : std::vector<std::int64_t>{2, 3};
     model->graph->find(name)->type = TensorType::of(dtype, dims);
   }
   return make_report(*model, small_records());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -41,10 +40,9 @@ Status choose(Model& model, const std::string& loss_output, TrainingView& view) 
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, first));
   MEZZO_ASSIGN_OR_RETURN(const Value* loss, passes::find_loss(*model.graph, loss_output));
   view.loss = loss->name();
-  MEZZO_ASSIGN_OR_RETURN(
-      const auto rest,
-      passes::parse_passes("infer-shapes,fold-constants,normalise,"
-                                                               "fold-constants,recognise,prepare-training"));
+  MEZZO_ASSIGN_OR_RETURN(const auto rest,
+                         passes::parse_passes("infer-shapes,fold-constants,normalise,"
+                                              "fold-constants,recognise,prepare-training"));
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, rest));
   MEZZO_ASSIGN_OR_RETURN(loss, passes::find_loss(*model.graph, view.loss));
   MEZZO_ASSIGN_OR_RETURN(
