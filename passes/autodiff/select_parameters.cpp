@@ -12,6 +12,7 @@ namespace mezzo::passes {
 namespace {
 
 constexpr const char* kQuantization = "quantization parameter";
+constexpr double kLargestEpsilon = 1e-3;
 constexpr std::int64_t kMaskScanElems = std::int64_t{1} << 24;
 
 bool is_scalar_loss(const Value& value) {
@@ -28,6 +29,26 @@ bool is_anonymous(const std::string& name) {
       R"(OneConstant_Type\d+)$)",
       std::regex::optimize);
   return name.size() < 512 && std::regex_match(name, pattern);
+}
+
+// A scalar that is only an exponent, or a small number that only keeps a sum or maximum off zero.
+// Modules hold their learned scalars as such, too, but raise to the power of them only as vectors.
+std::string scalar_role(const Value& value) {
+  if (!value.constant()->dims().empty() || value.uses().empty()) return {};
+  const double number = std::fabs(value.constant()->to_doubles().at(0));
+  const auto all_uses = [&](const auto& fits) {
+    return std::all_of(value.uses().begin(), value.uses().end(), fits);
+  };
+  if (all_uses([](const Use& use) { return use.node->is("Pow") && use.operand == 1; })) {
+    return "exponent";
+  }
+  const bool small = number > 0 && number <= kLargestEpsilon;
+  if (small && all_uses([](const Use& use) {
+        return use.node->is("Add") || use.node->is("Max") || use.node->is("Clip");
+      })) {
+    return "epsilon";
+  }
+  return {};
 }
 
 // All elements 0, 1, or so large that they only mask: a mask, not a weight.
@@ -72,6 +93,7 @@ std::string reason_to_keep(const Value& value) {
   if (is_quantization_parameter(value)) return kQuantization;
   const Tensor& tensor = *value.constant();
   if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";
+  if (std::string role = scalar_role(value); !role.empty()) return role;
   if (is_mask(tensor)) return "mask";
   return {};
 }

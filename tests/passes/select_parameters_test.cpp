@@ -182,6 +182,29 @@ TEST(SelectParameters, ScalarConstantsOfExporters) {
   }
 }
 
+TEST(SelectParameters, ExponentsAndEpsilonsAreNotLearned) {
+  const auto model = typed_model(R"(
+g (float[2,2] x) => (float loss)
+<float two = {2.0}, float[1] "pool.p" = {3.0}, float tiny = {1e-5}, float "layer.shift" = {0.25},
+ float[1] "alpha" = {1e-6}, float[2] w = {1, 2}>
+{
+  a = Mul (x, w)
+  b = Pow (a, two)
+  c = Add (b, tiny)
+  d = Sqrt (c)
+  e = Pow (d, "pool.p")
+  f = Add (e, "layer.shift")
+  h = Add (f, alpha)
+  loss = ReduceMean <keepdims = 0> (h)
+})");
+  const auto choices = choices_of(*model);
+  EXPECT_EQ(choices.at("two"), "-exponent");
+  EXPECT_EQ(choices.at("tiny"), "-epsilon");
+  for (const char* name : {"pool.p", "layer.shift", "alpha", "w"}) {
+    EXPECT_EQ(choices.at(name)[0], '+') << name;
+  }
+}
+
 // What a branch reads of a parameter counts as use, and is refused rather than forgotten.
 TEST(SelectParameters, CapturesInBranchesAreNotForgotten) {
   auto model = typed_model(R"(
