@@ -146,6 +146,9 @@ class PlanBuilder {
     if (lowered.alias) {
       MEZZO_ASSIGN_OR_RETURN(const int source, tensor_of(*lowered.operands.at(0)));
       const proto::Role role = plan().tensors(source).role();
+      if (plan().tensors(source).dtype() != static_cast<std::uint32_t>(node.result()->dtype())) {
+        return internal_error(describe(node) + ": an alias cannot change the element type");
+      }
       MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), role, source));
       // A constant in the weights file lies in no arena: its alias reads the same bytes there.
       const proto::Tensor& original = plan().tensors(source);

@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/builder.h"
@@ -36,6 +37,7 @@ class Preparer {
         changed = true;
       }
     }
+    publish_states();
     MEZZO_RETURN_IF_ERROR(builder_.status());
     return changed;
   }
@@ -46,6 +48,13 @@ class Preparer {
     for (std::size_t i = 1; i < 5; ++i) {
       if (i >= operands.size() || operands[i] == nullptr)
         return invalid_argument(describe(node) + ": operand missing");
+    }
+    // A normalisation used twice moves its statistics twice: the second starts from the first's.
+    const Value* statistics[] = {operands[3], operands[4]};
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (const auto moved = moved_.find(statistics[i]); moved != moved_.end()) {
+        operands[3 + i] = moved->second;
+      }
     }
     builder_.set_insertion_point(&node);
     builder_.set_scope(node.name.empty() ? "batch_norm" : node.name);
@@ -60,24 +69,30 @@ class Preparer {
       Value* old = node.result(r);
       if (old != nullptr && r < 3) graph_.replace_uses(old, train->result(r));
     }
-    for (std::size_t i = 0; i < 2; ++i) publish_state(*operands[3 + i], train->result(1 + i));
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (statistics[i]->is_initializer()) moved_[statistics[i]] = train->result(1 + i);
+    }
     graph_.erase(&node);
     ctx_.stats.add("batch-norms-in-training-form", 1);
     return ok_status();
   }
 
-  // The new value of a running statistic becomes a graph output. A statistic that two nodes move
-  // takes the last one's value.
-  void publish_state(const Value& statistic, Value* next) {
-    if (!statistic.is_initializer()) return;
-    const std::string name = graph_.unique_name(kStatePrefix + statistic.name());
-    if (next->is_graph_output()) {
-      next = builder_.op("Identity", {next});
-      next->producer()->name = name;
+  // The last new value of every running statistic becomes a graph output.
+  void publish_states() {
+    for (const Value* statistic : graph_.initializers()) {
+      const auto moved = moved_.find(statistic);
+      if (moved == moved_.end()) continue;
+      Value* next = moved->second;
+      const std::string name = graph_.unique_name(kStatePrefix + statistic->name());
+      if (next->is_graph_output()) {
+        builder_.set_insertion_point(nullptr);
+        next = builder_.op("Identity", {next});
+        next->producer()->name = name;
+      }
+      graph_.rename(next, name);
+      graph_.add_output(next);
+      ctx_.training->states[statistic->name()] = name;
     }
-    graph_.rename(next, name);
-    graph_.add_output(next);
-    ctx_.training->states[statistic.name()] = name;
   }
 
   // By operand since opset 12, by attribute before; where the caller gives it, its default.
@@ -114,6 +129,7 @@ class Preparer {
   Graph& graph_;
   PassContext& ctx_;
   Builder builder_;
+  std::unordered_map<const Value*, Value*> moved_;  // running statistic -> its newest value
   Value* counter_ = nullptr;
   std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
 };

@@ -1,6 +1,8 @@
 #include "passes/precision/absorb_casts.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "compiler/ops/op_def.h"
 #include "passes/cleanup/match.h"
@@ -13,12 +15,25 @@ bool is_contraction(const Node& node) {
   return def != nullptr && def->precision == PrecisionCategory::kAllow;
 }
 
+// Kernels that move bits as they are (kernels/README.md, "Data movement"), whatever the category of
+// the operators that are lowered to them.
+constexpr std::string_view kMovingKernels[] = {"Reshape", "Transpose", "Concat", "Split",
+                                               "Slice",   "SliceGrad", "Gather", "Expand",
+                                               "Pad",     "Reorder",   "Trilu"};
+
 // Kernels that load and store through their own conversion: all that compute, none that move bits.
+// An alias is no kernel at all.
 bool reads_any_type(const Node& node) {
   const OpDef* def = find_op(node);
   if (def == nullptr || def->no_kernel.data() != nullptr || node.is("Cast")) return false;
-  return def->precision != PrecisionCategory::kClear &&
-         def->precision != PrecisionCategory::kAllow && def->pin != PinKind::kEmbedding;
+  if (def->precision == PrecisionCategory::kClear || def->precision == PrecisionCategory::kAllow ||
+      def->pin == PinKind::kEmbedding) {
+    return false;
+  }
+  const StatusOr<LoweredOp> lowered = lower(node);
+  return lowered.ok() && !lowered->alias &&
+         std::find(std::begin(kMovingKernels), std::end(kMovingKernels), lowered->kernel) ==
+             std::end(kMovingKernels);
 }
 
 bool is_cast(const Node& node, bool to_fp32) {
