@@ -126,7 +126,7 @@ class Normaliser {
     const std::int64_t size = dims[static_cast<std::size_t>(axis)];
     if (split.operand(1) == nullptr)
       return std::vector<std::int64_t>(static_cast<std::size_t>(size), 1);
-    const auto given = constant_ints(split.operand(1));
+    auto given = constant_ints(split.operand(1));
     if (!given || given->empty()) return std::nullopt;
     if (!split.operand(1)->constant()->dims().empty()) return given;
     const std::int64_t part =
