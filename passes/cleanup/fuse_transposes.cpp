@@ -47,7 +47,10 @@ bool fits(const Node& node) {
 StatusOr<bool> fuse_transposes(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
   bool changed = false;
-  for (Node* transpose : graph.node_list()) {
+  // Backwards: what reads a Transpose of a Transpose reads the first one next.
+  const std::vector<Node*> nodes = graph.node_list();
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    Node* transpose = *node;
     if (!exchanges_last_two(*transpose) || transpose->result()->is_graph_output()) continue;
     const std::vector<Use> uses = transpose->result()->uses();
     for (const Use& use : uses) {

@@ -55,10 +55,15 @@ class CastFolder {
       remove(cast, from);
       return;
     }
-    if (from->dtype() == result->dtype()) return make_identity(cast);
+    if (from->dtype() == result->dtype()) return make_identity(cast, from);
     const auto [entry, is_new] = first_cast_.try_emplace({from, result->dtype()}, &cast);
-    if (!is_new && can_stand_for(*entry->second->result(), *result))
-      remove(cast, entry->second->result());
+    if (is_new) return;
+    Value* same = entry->second->result();
+    if (can_stand_for(*same, *result)) {
+      remove(cast, same);
+    } else {
+      make_identity(cast, same);
+    }
   }
 
   // Uses of `result` may become uses of `value` without a node in between: not if both have public
@@ -70,8 +75,9 @@ class CastFolder {
   }
 
   // Two public names of one value need a node between them, but none that casts.
-  void make_identity(Node& cast) {
+  void make_identity(Node& cast, Value* of) {
     graph_.change_op(&cast, "Identity");
+    cast.set_operand(0, of);
     cast.mutable_attributes().clear();
     changed_ = true;
     ctx_.stats.add("casts-removed", 1);
