@@ -168,7 +168,7 @@ class PlanBuilder {
     }
     proto::Step* step = phase.add_steps();
     step->set_op(lowered.kernel);
-    step->set_node(node.name.empty() ? describe(node) : node.name);
+    step->set_node(display_name(node));
     for (const int operand : operands) step->add_inputs(operand);
     for (const Value* result : node.results()) {
       // A result that nobody reads still needs a buffer where the kernel writes it in any case.

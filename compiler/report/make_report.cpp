@@ -77,7 +77,7 @@ class Drawer {
 
   void draw_node(const Node& node) {
     DrawnNode drawn;
-    drawn.name = node.name.empty() ? describe(node) : node.name;
+    drawn.name = display_name(node);
     if (node.is("Constant")) {  // shown where it is read, as initializers are
       decisions_.take(drawn.name);
       return;

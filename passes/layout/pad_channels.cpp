@@ -137,8 +137,8 @@ class Padder {
     const std::int64_t multiple = ctx_.padding.multiple;
     if (!features.known() || features.value % multiple == 0) return;
     const std::int64_t target = (features.value + multiple - 1) / multiple * multiple;
-    const std::string what = (node.name.empty() ? describe(node) : node.name) + ": " +
-                             std::to_string(features.value) + " -> " + std::to_string(target);
+    const std::string what = display_name(node) + ": " + std::to_string(features.value) + " -> " +
+                             std::to_string(target);
     if (!ctx_.padding.always && !pays(features.value, target)) {
       ctx_.records.pads.push_back(what + " would not pay on " + ctx_.policy.target);
       return;

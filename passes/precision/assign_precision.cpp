@@ -156,7 +156,7 @@ class Assigner {
 
   void record(const Node& node, const Classification& c, bool low) {
     NodeDecision decision;
-    decision.node = node.name.empty() ? describe(node) : node.name;
+    decision.node = display_name(node);
     decision.op_type = node.op_type();
     decision.domain = node.domain();
     decision.rule = c.rule;

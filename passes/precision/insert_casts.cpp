@@ -41,8 +41,6 @@ void set_type_attributes(Node& node, DType low) {
                                  Tensor::cast_of(Tensor::from_floats({1}, element), low, false)});
 }
 
-std::string user_name(const Node& node) { return node.name.empty() ? describe(node) : node.name; }
-
 class CastInserter {
  public:
   CastInserter(Model& model, PassContext& ctx)
@@ -211,7 +209,7 @@ class CastInserter {
     if (for_output && uses.empty()) return "graph output keeps its type";
     if (value.is_initializer()) return "master weights stay FP32";
     const std::string who = uses.empty() ? "the graph"
-                                         : "'" + user_name(*uses.front().node) + "' (" +
+                                         : "'" + display_name(*uses.front().node) + "' (" +
                                                uses.front().node->op_type() + ")";
     return who + " takes " + std::string(dtype_name(to));
   }
@@ -221,9 +219,9 @@ class CastInserter {
     CastDecision cast;
     cast.value = value.name();
     cast.producer = value.producer() != nullptr
-                        ? user_name(*value.producer())
+                        ? display_name(*value.producer())
                         : (value.is_initializer() ? "initializer" : "input");
-    for (const Use& use : uses) cast.consumers.push_back(user_name(*use.node));
+    for (const Use& use : uses) cast.consumers.push_back(display_name(*use.node));
     cast.from = from;
     cast.to = to;
     cast.ahead_of_time = ahead;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "runtime/io/npz.h"
+#include "runtime/train/padded_copy.h"
 
 namespace mezzo::runtime {
 namespace {
@@ -16,27 +18,6 @@ std::int64_t elems(const Executor& executor, int tensor) {
 
 bool is_float32(const proto::Plan& plan, int tensor) {
   return plan.tensors(tensor).dtype() == static_cast<std::uint32_t>(DType::kFloat32);
-}
-
-// The logical part of a padded row-major tensor, gathered.
-std::vector<float> logical_part(const float* values, const proto::Tensor& tensor,
-                                const proto::Parameter& parameter) {
-  std::vector<float> out;
-  std::vector<std::int64_t> at(static_cast<std::size_t>(tensor.dims_size()), 0);
-  std::int64_t count = 1;
-  for (const std::int64_t dim : parameter.logical_dims()) count *= dim;
-  out.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t n = 0; n < count; ++n) {
-    std::int64_t offset = 0;
-    for (int d = 0; d < tensor.dims_size(); ++d)
-      offset = offset * tensor.dims(d) + at[static_cast<std::size_t>(d)];
-    out.push_back(values[offset]);
-    for (int d = tensor.dims_size() - 1; d >= 0; --d) {
-      if (++at[static_cast<std::size_t>(d)] < parameter.logical_dims(d)) break;
-      at[static_cast<std::size_t>(d)] = 0;
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -231,9 +212,13 @@ Status Trainer::save_gradients() const {
     const float* scaled =
         options_.accumulate > 1 ? accumulators_[n].data() : executor_.data_as<float>(p.gradient());
     ++n;
-    std::vector<float> gradient = logical_part(scaled, plan.tensors(p.gradient()), p);
-    for (float& g : gradient) g *= scaler_.inverse_scale();
     const std::vector<std::int64_t> shape(p.logical_dims().begin(), p.logical_dims().end());
+    const auto& padded = plan.tensors(p.gradient()).dims();
+    std::vector<float> gradient(static_cast<std::size_t>(
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
+    copy_without_padding(scaled, std::vector<std::int64_t>(padded.begin(), padded.end()),
+                         gradient.data(), shape);
+    for (float& g : gradient) g *= scaler_.inverse_scale();
     MEZZO_RETURN_IF_ERROR(
         writer.add(p.name(), DType::kFloat32, shape, std::as_bytes(std::span(gradient))));
   }
