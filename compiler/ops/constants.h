@@ -1,4 +1,5 @@
-// What is known of a value before the run.
+// What is known of a value before the run: the one reader of constants, whatever form a file gives
+// them (initializers in any storage field, external data, every form of the Constant operator).
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,18 @@
 
 namespace mezzo {
 
-// The dense constant a value always holds: a fixed initializer, or the result of a Constant node,
-// also through Identity. Null if there is none (a graph input's default can be overridden).
+// The dense tensor stored at `value` itself: an initializer that no caller can override, or the
+// result of a Constant node (value, value_float(s), value_int(s)). Null for other values, and for
+// sparse and string constants. For passes that rewrite where a constant is stored.
+TensorRef constant_data(const Value& value);
+
+// The constant that `value` always holds, also through Identity; sparse ones of up to 65536
+// elements are spelled out. Values of enclosing graphs count like any other. Null if there is none
+// (a graph input's default can be overridden).
 TensorRef constant_of(const Value* value);
 
-// Elements of such a constant of integer or bool type; nullopt if the value is no constant, or
-// another type.
+// Elements of such a constant of integer or bool type; nullopt if the value is no constant, of
+// another type, or has more than 65536 elements.
 std::optional<std::vector<std::int64_t>> constant_ints(const Value* value);
 
 // The dims of a tensor whose shape is wholly known; nullopt for other values and null.

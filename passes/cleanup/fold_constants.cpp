@@ -13,9 +13,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "kernels/kernel.h"
-#include "passes/precision/range.h"
 
 namespace mezzo::passes {
 namespace {
@@ -86,7 +86,7 @@ class ConstantFolder {
 
   void fold(Node& node) {
     if (!node.subgraphs().empty() || node.results().size() != 1 || node.result() == nullptr) return;
-    if (node.is("Constant")) return replace(node, constant_tensor(node));
+    if (node.is("Constant")) return replace(node, constant_data(*node.result()));
     if ((node.is("Shape") || node.is("Size")) && node.operand(0) != nullptr &&
         has_static_type(*node.operand(0))) {
       return replace(node, shape_tensor(node));
@@ -104,33 +104,6 @@ class ConstantFolder {
   static bool is_random(const Node& node) {
     return node.op_type().rfind("Random", 0) == 0 || node.is("Multinomial") ||
            node.is("Bernoulli") || node.is("Dropout") || node.is("Dropout", kMezzoDomain);
-  }
-
-  // The tensor of a Constant node in any of its forms; null for sparse and string ones.
-  static TensorRef constant_tensor(const Node& node) {
-    for (const Attribute& attribute : node.attributes()) {
-      if (attribute.name == "value") {
-        const auto* tensor = std::get_if<NamedTensor>(&attribute.value);
-        return tensor == nullptr ? nullptr : tensor->tensor;
-      }
-      if (const auto* f = std::get_if<float>(&attribute.value);
-          f != nullptr && attribute.name == "value_float") {
-        return Tensor::scalar(DType::kFloat32, static_cast<double>(*f));
-      }
-      if (const auto* i = std::get_if<std::int64_t>(&attribute.value);
-          i != nullptr && attribute.name == "value_int") {
-        return Tensor::from_ints({}, {i, 1});
-      }
-      if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value);
-          ints != nullptr && attribute.name == "value_ints") {
-        return Tensor::from_ints({static_cast<std::int64_t>(ints->size())}, *ints);
-      }
-      if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value);
-          floats != nullptr && attribute.name == "value_floats") {
-        return Tensor::from_floats({static_cast<std::int64_t>(floats->size())}, *floats);
-      }
-    }
-    return nullptr;
   }
 
   static TensorRef shape_tensor(const Node& node) {

@@ -1,16 +1,6 @@
 #include "passes/cleanup/match.h"
 
-#include "passes/precision/range.h"
-
 namespace mezzo::passes {
-
-std::optional<double> scalar_constant(const Value* value) {
-  if (value == nullptr) return std::nullopt;
-  const TensorRef data = constant_data(*value);
-  if (!data || data->elems() != 1) return std::nullopt;
-  const std::vector<double> values = data->to_doubles();
-  return values.size() == 1 ? std::optional(values[0]) : std::nullopt;
-}
 
 Value* operand_beside(const Node& node, double constant, double tolerance) {
   if (is_scalar(node.operand(1), constant, tolerance)) return node.operand(0);
@@ -22,9 +12,9 @@ std::optional<std::int64_t> single_axis_from_end(const Node& reduction) {
     return std::nullopt;
   std::vector<std::int64_t> axes = reduction.ints_attribute("axes");
   if (const Value* operand = reduction.operand(1)) {
-    const TensorRef data = constant_data(*operand);
-    if (!data) return std::nullopt;
-    axes = data->to_ints();
+    auto constant = constant_ints(operand);
+    if (!constant) return std::nullopt;
+    axes = std::move(*constant);
   }
   const auto rank = reduction.operand(0)->type.is_tensor()
                         ? reduction.operand(0)->tensor_type().rank()

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ops/constants.h"
 
 namespace mezzo::passes {
 
@@ -15,11 +16,8 @@ inline Node* producer_if(const Value* value, std::string_view op) {
   return node != nullptr && node->is(op) ? node : nullptr;
 }
 
-// The value of a constant of one element, float or double or integer.
-std::optional<double> scalar_constant(const Value* value);
-
 inline bool is_scalar(const Value* value, double expected, double tolerance = 1e-3) {
-  const auto actual = scalar_constant(value);
+  const auto actual = constant_scalar(value);
   return actual && std::fabs(*actual - expected) <= tolerance * std::fabs(expected);
 }
 

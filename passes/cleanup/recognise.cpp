@@ -135,7 +135,7 @@ std::optional<RootMeanSquare> match_root_mean_square(Node& sqrt, std::vector<Nod
   RootMeanSquare found;
   Node* mean = nullptr;
   for (std::size_t i = 0; i < 2 && mean == nullptr; ++i) {
-    const auto epsilon = scalar_constant(add->operand(i));
+    const auto epsilon = constant_scalar(add->operand(i));
     mean = epsilon ? producer_if(add->operand(1 - i), "ReduceMean") : nullptr;
     if (epsilon && mean == nullptr) mean = producer_if(add->operand(1 - i), "ReduceSum");
     if (mean != nullptr) found.epsilon = *epsilon;

@@ -29,26 +29,6 @@ bool looks_up_weight(const Node& node) {
   return table != nullptr && table->is_initializer() && is_floating(table->dtype());
 }
 
-// The int64 tensor (positions, counts) whose values the node reads as floating-point numbers:
-// through its own cast, or through data movement and scaling behind one. Beyond 2048 float16, and
-// beyond 256 bfloat16, does not tell neighbours apart. Null if there is none.
-const Value* integer_source(const Node& node, int depth = 8) {
-  if (node.is("Cast")) {
-    const DType from = node.operand(0) == nullptr ? DType::kNone : node.operand(0)->dtype();
-    return from == DType::kInt64 ? node.operand(0) : nullptr;
-  }
-  if (depth == 0) return nullptr;
-  for (std::size_t i = 0; i < std::min<std::size_t>(node.operand_count(), 2); ++i) {
-    const Node* producer = node.operand(i) == nullptr ? nullptr : node.operand(i)->producer();
-    const OpDef* def = producer == nullptr ? nullptr : find_op(*producer);
-    if (def == nullptr) continue;
-    const bool moves = producer->is("Cast") || def->precision == PrecisionCategory::kClear;
-    if (!moves) continue;
-    if (const Value* found = integer_source(*producer, depth - 1)) return found;
-  }
-  return nullptr;
-}
-
 // Settles a classification; true, so that callers can return it.
 bool settle(Classification& out, Freedom freedom, Rule rule, std::string cause) {
   out.freedom = freedom;
@@ -167,20 +147,8 @@ bool Classifier::is_residual_sum(const Node& node) const {
 }
 
 bool Classifier::fixed_by_range(const Node& node, Classification& out) {
-  if (const Value* counted = integer_source(node)) {
-    return settle(
-        out, Freedom::kFp32, Rule::kRange,
-        "computes on the integers of '" + counted->name() + "', which 16 bits cannot all hold");
-  }
-  for (std::size_t i = 0; i < node.operand_count(); ++i) {
-    const Value* operand = node.operand(i);
-    if (operand == nullptr || i >= out.slots.operands.size() || !out.slots.operands[i]) continue;
-    const ConstantRange& range = ranges_.check(*operand);
-    if (!range.fits)
-      return settle(out, Freedom::kFp32, Rule::kRange,
-                    "constant '" + operand->name() + "' " + range.why);
-  }
-  return false;
+  std::string cause = ranges_.why_fp32(node, out.slots, out.category);
+  return !cause.empty() && settle(out, Freedom::kFp32, Rule::kRange, std::move(cause));
 }
 
 }  // namespace mezzo::passes

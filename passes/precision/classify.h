@@ -35,7 +35,7 @@ class Classifier {
  private:
   Classifier(const Model& model, const PassContext& ctx,
              std::unordered_map<const Node*, std::string> groups)
-      : model_(model), ctx_(ctx), groups_(std::move(groups)), ranges_(ctx.policy.low) {}
+      : model_(model), ctx_(ctx), groups_(std::move(groups)), ranges_(model, ctx.policy.low) {}
   bool fixed_by_user(const Node& node, Classification& out) const;
   bool fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const;
   bool fixed_by_range(const Node& node, Classification& out);

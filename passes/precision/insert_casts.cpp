@@ -140,7 +140,8 @@ class CastInserter {
 
   void store(Value& value, const TensorRef& data) {
     if (Node* producer = value.producer()) {
-      producer->erase_attribute("value_float");
+      for (const std::string_view form : {"value_float", "value_floats"})
+        producer->erase_attribute(form);
       producer->set_attribute("value", NamedTensor{"", data});
       value.type.tensor.dtype = data->dtype();
     } else {

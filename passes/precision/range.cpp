@@ -2,66 +2,92 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <string_view>
 
 #include "compiler/support/text.h"
+#include "passes/cleanup/recognise.h"
+#include "passes/precision/reach_rules.h"
 
 namespace mezzo::passes {
 namespace {
 
-constexpr double kMaskThreshold = -1e4;  // what exporters write for "never": -1e4, -1e9, -3.4e38
-
-struct Extremes {
-  double largest = 0, smallest_nonzero = 0;
-  bool infinite = false, large_positive = false;
-};
-
-// Extremes of an FP32 tensor, read piece by piece where it lies.
-Extremes extremes_of(const Tensor& tensor, double limit) {
-  Extremes found;
-  const Status status = tensor.stream([&](std::span<const std::byte> piece) {
-    for (std::size_t at = 0; at + sizeof(float) <= piece.size(); at += sizeof(float)) {
-      float element = 0;
-      std::memcpy(&element, piece.data() + at, sizeof element);
-      const double magnitude = std::fabs(static_cast<double>(element));
-      if (std::isnan(element) || magnitude == 0) continue;
-      if (std::isinf(element)) {
-        found.infinite = true;
-        continue;
-      }
-      found.largest = std::max(found.largest, magnitude);
-      found.large_positive = found.large_positive || element > limit;
-      if (found.smallest_nonzero == 0 || magnitude < found.smallest_nonzero)
-        found.smallest_nonzero = magnitude;
-    }
-    return ok_status();
-  });
-  return status.ok() ? found : Extremes{};
+bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
+  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-// Added to scores, multiplied by a 0/1 mask, chosen by Where, or the floor of a Max or Clip: the
+// Chosen by Where, the floor of a Max or Clip, what a Pad fills in, or moved to such a place: the
 // value only has to be far below all others.
-bool only_masks(const Value& value) {
-  return std::all_of(value.uses().begin(), value.uses().end(), [](const Use& use) {
-    const std::string& op = use.node->op_type();
-    return op == "Add" || op == "Mul" || op == "Where" || op == "Max" || op == "Clip" ||
-           op == "Expand" || op == "Identity" || op == "Unsqueeze" || op == "Reshape" ||
-           op == "Slice" || op == "Pad";
-  });
+bool only_chosen(const Value& value, int depth = 8) {
+  return depth > 0 && !value.is_graph_output() && value.inner_outputs().empty() &&
+         std::all_of(value.uses().begin(), value.uses().end(), [&](const Use& use) {
+           const Node& node = *use.node;
+           if (is_one_of(node, {"Where", "Max", "Clip", "Pad"})) return true;
+           return is_one_of(node, {"Expand", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Slice",
+                                   "Transpose", "Concat"}) &&
+                  node.result() != nullptr && only_chosen(*node.result(), depth - 1);
+         });
+}
+
+// Operands of which every element matters: what divides, or is divided by through a root.
+bool every_element_matters(const Node& node, std::size_t operand) {
+  if (node.is("Div")) return operand == 1;
+  if (node.is("BatchNormalization")) return operand == 4;  // variance
+  return is_one_of(node, {"Sqrt", "Reciprocal", "Log"});
+}
+
+std::string number(double value) { return format_number(static_cast<float>(value)); }
+
+bool comes_from_outside(const Value* value) {
+  for (int depth = 8; value != nullptr && depth > 0; --depth) {
+    if (value->producer() == nullptr) return value->is_graph_input();
+    if (!is_one_of(*value->producer(),
+                   {"Unsqueeze", "Squeeze", "Reshape", "Expand", "Slice", "Identity", "Transpose"}))
+      return false;
+    value = value->producer()->operand(0);
+  }
+  return false;
+}
+
+// A mask that the caller makes may hold what the low type has not, so it is added in FP32; Softmax
+// reads FP32 anyway.
+const Value* mask_from_outside(const Node& node) {
+  if (!node.is("Add") || node.result() == nullptr || node.result()->uses().empty()) return nullptr;
+  for (const Use& use : node.result()->uses()) {
+    if (!is_one_of(*use.node, {"Softmax", "LogSoftmax"})) return nullptr;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (comes_from_outside(node.operand(i)) && !comes_from_outside(node.operand(1 - i)))
+      return node.operand(i);
+  }
+  return nullptr;
+}
+
+// Sums with a mask of -1e4 or so: where a whole row is masked, what it was added to still counts.
+const Value* mask_added(const Node& node, const ReachAnalysis& reach, double mask) {
+  if (!is_one_of(node, {"Add", "Sub"}) || node.operand(0) == nullptr || node.operand(1) == nullptr)
+    return nullptr;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Reach &known = reach.of(*node.operand(i)), &other = reach.of(*node.operand(1 - i));
+    const bool masks = node.is("Sub") && i == 1 ? known.highest >= -mask && known.lowest >= 0
+                                                : known.lowest <= mask && known.highest <= 0;
+    if (known.pure && !other.pure && !known.counts && masks) return node.operand(i);
+  }
+  return nullptr;
+}
+
+bool averages(const Node& node) {
+  return is_one_of(node, {"ReduceMean", "AveragePool", "GlobalAveragePool"});
 }
 
 }  // namespace
 
-TensorRef constant_data(const Value& value) {
-  if (value.is_fixed()) return value.constant();
-  const Node* producer = value.producer();
-  if (producer == nullptr || !producer->is("Constant")) return nullptr;
-  const Attribute* attribute = producer->attribute("value");
-  const auto* tensor = attribute == nullptr ? nullptr : std::get_if<NamedTensor>(&attribute->value);
-  if (tensor != nullptr) return tensor->tensor;
-  if (producer->has_attribute("value_float"))
-    return Tensor::scalar(DType::kFloat32, producer->float_attribute("value_float", 0));
-  return nullptr;
+RangeCheck::RangeCheck(const Model& model, DType low, RangeLimits limits)
+    : low_(low), facts_(float_facts(low)), limits_(limits), reach_(model, low, limits.mask) {
+  for_each_graph(*model.graph, [&](const Graph& graph) {
+    for (const PatternMatch& match : find_patterns(graph)) {
+      if (match.name == "Gelu") bounded_patterns_.insert(match.nodes.begin(), match.nodes.end());
+    }
+  });
 }
 
 const ConstantRange& RangeCheck::check(const Value& value) {
@@ -70,30 +96,129 @@ const ConstantRange& RangeCheck::check(const Value& value) {
   return seen_.emplace(&value, measure(value)).first->second;
 }
 
+std::string RangeCheck::describe_limit() const {
+  return std::string(dtype_name(low_)) + "'s " + number(facts_.max);
+}
+
 ConstantRange RangeCheck::measure(const Value& value) const {
   ConstantRange range;
   const TensorRef data = constant_data(value);
   if (!data || data->dtype() != DType::kFloat32) return range;
-  const FloatFacts facts = float_facts(low_);
-  const Extremes found = extremes_of(*data, facts.max);
-  range.largest = found.largest;
-  range.smallest_nonzero = found.smallest_nonzero;
-  range.has_infinity = found.infinite;
-  const std::string low_name(dtype_name(low_));
-  if (found.largest > facts.max) {
+  const ConstantFacts& found = reach_.constant(value);
+  if (!found.known) return range;
+  if (found.largest() > facts_.max) {
     range.saturates =
-        !found.large_positive && -found.largest <= kMaskThreshold && only_masks(value);
+        found.highest <= facts_.max && found.lowest <= limits_.mask && only_chosen(value);
     range.fits = range.saturates;
-    range.why = "holds " + format_number(static_cast<float>(found.largest)) +
-                " in magnitude, beyond " + low_name + "'s " +
-                format_number(static_cast<float>(facts.max));
-  } else if (data->elems() == 1 && found.smallest_nonzero != 0 &&
-             found.smallest_nonzero < facts.min_normal) {
+    range.why = "holds " + number(found.largest()) + " in magnitude, beyond " + describe_limit();
+  } else if (found.smallest_nonzero != 0 && found.largest() < facts_.min_normal) {
     range.fits = false;
-    range.why = "is " + format_number(static_cast<float>(found.smallest_nonzero)) + ", below " +
-                low_name + "'s smallest normal value";
+    range.why = (found.elems == 1 ? "is " : "holds at most ") + number(found.largest()) +
+                ", below " + std::string(dtype_name(low_)) + "'s smallest normal value";
+  } else if (holds_inexact_integers(*data, found, low_)) {
+    range.fits = false;
+    range.why = "holds integers up to " + number(found.largest()) + ", which " +
+                std::string(dtype_name(low_)) + " cannot all tell apart";
   }
   return range;
+}
+
+std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
+                                 PrecisionCategory category) {
+  if (std::string cause = constant_cause(node, slots); !cause.empty()) return cause;
+  if (is_one_of(node, {"TopK", "ArgMax", "ArgMin"})) return "orders numbers: rounding makes ties";
+  if (std::string cause = sum_cause(node); !cause.empty()) return cause;
+  if (const Value* mask = mask_from_outside(node))
+    return "adds the mask '" + mask->name() + "' to the scores of a Softmax";
+  if (const Value* mask = mask_added(node, reach_, limits_.mask))
+    return "adds the mask '" + mask->name() + "', beside which the sum keeps few digits";
+  const bool weighs = category == PrecisionCategory::kAllow && summed_elems(node) != 1.0;
+  return value_cause(node, slots, weighs);
+}
+
+std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) {
+  for (std::size_t i = 0; i < node.operand_count(); ++i) {
+    const Value* operand = node.operand(i);
+    if (operand == nullptr || i >= slots.operands.size() || !slots.operands[i]) continue;
+    const ConstantRange& range = check(*operand);
+    if (!range.fits) return "constant '" + operand->name() + "' " + range.why;
+    const double least = reach_.constant(*operand).smallest_nonzero;
+    if (least != 0 && least < facts_.min_normal && every_element_matters(node, i))
+      return "constant '" + operand->name() + "' holds " + number(least) + ", below " +
+             std::string(dtype_name(low_)) + "'s smallest normal value";
+  }
+  return {};
+}
+
+std::string RangeCheck::sum_cause(const Node& node) const {
+  const bool mean = averages(node);
+  const Value* factor = node.is("MatMul") || node.is("Gemm") || node.is("Conv")
+                            ? uniform_factor(node, reach_)
+                            : nullptr;
+  if (!mean && factor == nullptr) return {};
+  const double elems = summed_elems(node).value_or(kAssumedSum);
+  const double weight = factor == nullptr ? 1 : reach_.constant(*factor).largest();
+  const std::string length =
+      summed_elems(node) ? "over " + number(elems) + " elements" : "over an unknown length";
+  if (elems * weight * limits_.activation > facts_.max)
+    return "sums " + length + ", more than " + std::string(dtype_name(low_)) + " has room for";
+  // Adding ones, the sum stands still at 2 / epsilon.
+  if (elems > 2.0 / facts_.epsilon)
+    return "sums " + length + ", more than " + std::string(dtype_name(low_)) + " has digits for";
+  return {};
+}
+
+// Why the low type cannot hold the value; "" if it can.
+std::string RangeCheck::why_not(const Value& value, bool contraction, bool may_grow) const {
+  const Reach& reach = reach_.of(value);
+  const std::string name = "'" + value.name() + "'";
+  const std::string origin =
+      reach.cause == nullptr || reach.cause == &value ? "" : ", from '" + reach.cause->name() + "'";
+  const double exact_up_to = 2.0 / facts_.epsilon;
+  // A sum over many features with weights is no place where neighbours must stay apart.
+  if (reach.counts && reach.bound() > exact_up_to && !contraction)
+    return name + " holds positions or counts" + origin + ": " + std::string(dtype_name(low_)) +
+           " tells integers apart up to " + number(exact_up_to);
+  if (reach.bound() <= facts_.max && (reach.bound() >= facts_.min_normal || reach.bound() == 0))
+    return {};
+  const double room = reach.pure || contraction ? 1 : limits_.activation;
+  if (reach.scale * room > facts_.max)
+    return name + " can reach " + number(reach.scale * room) + origin + ", beyond " +
+           describe_limit();
+  if (reach.scale > 0 && reach.scale * limits_.activation < facts_.min_normal)
+    return name + " is of the order of " + number(reach.scale) + origin + ", which vanishes in " +
+           std::string(dtype_name(low_));
+  // A range as wide as FP32's holds what FP32 holds.
+  const bool narrow = facts_.max < 1e30;
+  if (narrow && reach.growth == Growth::kExponential) return name + " grows as an exponential";
+  if (narrow && reach.growth == Growth::kSquare && !contraction && !may_grow)
+    return name + " grows as a square";
+  return {};
+}
+
+std::string RangeCheck::value_cause(const Node& node, const LowSlots& slots,
+                                    bool contraction) const {
+  const bool may_grow = bounded_patterns_.count(&node) > 0;
+  const auto check_one = [&](const Value* value, const std::vector<bool>& flags, std::size_t i) {
+    return value == nullptr || i >= flags.size() || !flags[i]
+               ? std::string()
+               : why_not(*value, contraction, may_grow);
+  };
+  for (std::size_t i = 0; i < node.operand_count(); ++i) {
+    const Value* operand = node.operand(i);
+    if (operand != nullptr && reach_.constant(*operand).known) continue;  // see constant_cause
+    if (operand != nullptr && i < slots.operands.size() && slots.operands[i] &&
+        reach_.of(*operand).never > 0 && is_one_of(node, {"Add", "Sub", "Mul", "Div", "Sum"}))
+      return "operand '" + operand->name() + "' may hold the mask '" +
+             reach_.of(*operand).cause->name() + "', which is computed with here";
+    if (std::string cause = check_one(operand, slots.operands, i); !cause.empty())
+      return "operand " + cause;
+  }
+  for (std::size_t i = 0; i < node.results().size(); ++i) {
+    if (std::string cause = check_one(node.result(i), slots.results, i); !cause.empty())
+      return "result " + cause;
+  }
+  return {};
 }
 
 }  // namespace mezzo::passes
