@@ -8,6 +8,7 @@
 #include "passes/autodiff/prepare_training.h"
 #include "passes/cleanup/dce.h"
 #include "passes/cleanup/decompose.h"
+#include "passes/cleanup/expand_functions.h"
 #include "passes/cleanup/fold_constants.h"
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
@@ -30,6 +31,9 @@ using enum Condition;
 constexpr std::array kPasses = {
     PassInfo{"raise-to-current", raise_to_current, "brings models older than opset 13 to it"},
     PassInfo{"infer-shapes", infer_shapes, "gives every value its type and shape", kNone, kTyped},
+    PassInfo{"expand-functions", expand_functions, "gives each call its function's body, typed"},
+    PassInfo{"share-functions", share_functions, "makes functions of the bodies in calls"},
+    PassInfo{"inline-functions", inline_functions, "puts functions in the place of their calls"},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
     PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
@@ -111,10 +115,11 @@ StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names) {
 }
 
 std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = by_name({"raise-for-precision", "infer-shapes"});
+  std::vector<const PassInfo*> passes =
+      by_name({"raise-for-precision", "infer-shapes", "expand-functions"});
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
-  for (const PassInfo* pass :
-       by_name({"assign-precision", "insert-casts", "fold-casts", "hoist-casts", "fold-casts"})) {
+  for (const PassInfo* pass : by_name({"assign-precision", "insert-casts", "fold-casts",
+                                       "hoist-casts", "fold-casts", "share-functions"})) {
     passes.push_back(pass);
   }
   return passes;

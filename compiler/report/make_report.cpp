@@ -46,11 +46,13 @@ class Drawer {
   Drawer(const Graph& graph, Report& report) : graph_(graph), report_(report) {
     const auto& nodes = report.records.nodes;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      decisions_.add(nodes[i].node, static_cast<int>(i));
+      if (nodes[i].scope.empty()) decisions_.add(nodes[i].node, static_cast<int>(i));
     }
     const auto& casts = report.records.casts;
     for (std::size_t i = 0; i < casts.size(); ++i) {
-      if (!casts[i].ahead_of_time) casts_of_[casts[i].value].push_back(static_cast<int>(i));
+      // Those within graphs of nodes are not drawn, and no later pass removes them.
+      if (!casts[i].ahead_of_time && casts[i].scope.empty())
+        casts_of_[casts[i].value].push_back(static_cast<int>(i));
     }
   }
 

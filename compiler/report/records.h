@@ -28,7 +28,8 @@ inline constexpr int kRuleCount = 9;
 std::string_view rule_name(Rule rule);
 
 struct NodeDecision {
-  std::string node;  // name, or "producing 'y'"
+  std::string node;   // name, or "producing 'y'"
+  std::string scope;  // nodes whose graphs it stands in, outermost first: "loop1 > if3 > "; main: ""
   std::string op_type;
   std::string domain;
   DType dtype = DType::kFloat32;  // what it runs in
@@ -43,6 +44,7 @@ struct NodeDecision {
 
 struct CastDecision {
   std::string value;     // the tensor that is cast
+  std::string scope;     // as of a node
   std::string producer;  // node, input or initializer it comes from
   std::vector<std::string> consumers;
   DType from = DType::kNone, to = DType::kNone;

@@ -18,6 +18,7 @@ double finite(double value) { return std::isfinite(value) ? value : 0; }
 json node_json(const NodeDecision& node) {
   return {{"name", node.node},
           {"op", node.op_type},
+          {"scope", node.scope},
           {"domain", node.domain},
           {"dtype", std::string(dtype_name(node.dtype))},
           {"rule", std::string(rule_name(node.rule))},
@@ -28,6 +29,7 @@ json node_json(const NodeDecision& node) {
 
 json cast_json(const CastDecision& cast) {
   return {{"value", cast.value},
+          {"scope", cast.scope},
           {"producer", cast.producer},
           {"consumers", cast.consumers},
           {"from", std::string(dtype_name(cast.from))},

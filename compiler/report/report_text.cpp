@@ -21,7 +21,7 @@ std::string node_table(const Records& records, int width) {
                    {"bytes", true},
                    {"cause", false, 20}});
   for (const NodeDecision& node : records.nodes) {
-    table.add({printable(node.node), printable(node.op_type), std::string(short_dtype(node.dtype)),
+    table.add({printable(node.scope + node.node), printable(node.op_type), std::string(short_dtype(node.dtype)),
                std::string(rule_name(node.rule)), node.flops > 0 ? format_flops(node.flops) : "-",
                format_bytes(node.bytes), printable(node.cause)});
   }
@@ -39,7 +39,7 @@ std::string cast_table(const Records& records, int width) {
     const std::string when = cast.ahead_of_time ? "stored"
                              : cast.removed     ? "removed"
                                                 : format_bytes(cast.bytes);
-    table.add({printable(cast.value), printable(cast.producer),
+    table.add({printable(cast.scope + cast.value), printable(cast.producer),
                fmt::format("{}->{}", short_dtype(cast.from), short_dtype(cast.to)), when,
                std::to_string(cast.consumers.size()), printable(cast.cause)});
   }

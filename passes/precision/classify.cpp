@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passes/cleanup/expand_functions.h"
+
 namespace mezzo::passes {
 namespace {
 
@@ -58,7 +60,7 @@ Classification Classifier::classify(const Node& node) {
   }
   const OpDef* def = find_op(node);
   if (def != nullptr) out.category = def->precision;
-  out.slots = low_slots(node, ctx_, model_.opset(node.domain()));
+  out.slots = low_slots(node, ctx_, opset_at(model_, *node.graph(), node.domain()));
   if (fixed_by_user(node, out)) return out;
   if (def == nullptr) {
     settle(out, Freedom::kFp32, Rule::kSchema, "operator unknown to mezzo: stays as it is");

@@ -7,6 +7,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
 #include "compiler/support/text.h"
+#include "passes/cleanup/expand_functions.h"
 #include "passes/cleanup/match.h"
 #include "passes/precision/cost_model.h"
 
@@ -43,22 +44,15 @@ Node* movable(const Node& cast, DType to, const PassContext& ctx, const std::vec
   return estimated_elems(*node->operand(0)) < estimated_elems(*moved) ? node : nullptr;
 }
 
-}  // namespace
-
-StatusOr<bool> hoist_casts(Model& model, PassContext& ctx) {
-  Graph& graph = *model.graph;
-  std::vector<Pattern> pins;
-  for (const std::string& text : ctx.policy.pins) {
-    MEZZO_ASSIGN_OR_RETURN(Pattern pin, Pattern::compile(text, "--pin"));
-    pins.push_back(std::move(pin));
-  }
+bool hoist_in(Graph& graph, std::int64_t opset, PassContext& ctx,
+              const std::vector<Pattern>& pins) {
   bool changed = false;
   for (Node* cast : graph.node_list()) {
     if (!cast->is("Cast") || cast->operand(0) == nullptr || !is_floating(cast->operand(0)->dtype()))
       continue;
     const DType to = cast->result()->dtype();
     if (!is_floating(to)) continue;
-    while (Node* node = movable(*cast, to, ctx, pins, model.opset())) {
+    while (Node* node = movable(*cast, to, ctx, pins, opset)) {
       // x -> node -> moved -> cast -> result  becomes  x -> cast -> moved' -> node -> result
       Value* x = node->operand(0);
       Value* moved = node->result();
@@ -74,6 +68,21 @@ StatusOr<bool> hoist_casts(Model& model, PassContext& ctx) {
       changed = true;
     }
   }
+  return changed;
+}
+
+}  // namespace
+
+StatusOr<bool> hoist_casts(Model& model, PassContext& ctx) {
+  std::vector<Pattern> pins;
+  for (const std::string& text : ctx.policy.pins) {
+    MEZZO_ASSIGN_OR_RETURN(Pattern pin, Pattern::compile(text, "--pin"));
+    pins.push_back(std::move(pin));
+  }
+  bool changed = false;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    changed = hoist_in(graph, opset_at(model, graph, ""), ctx, pins) || changed;
+  });
   return changed;
 }
 

@@ -7,11 +7,14 @@
 #include "passes/precision/insert_casts.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "passes/precision/assignment.h"
+#include "passes/precision/borders.h"
 #include "passes/precision/cost_model.h"
 #include "passes/precision/range.h"
 
@@ -41,25 +44,33 @@ void set_type_attributes(Node& node, DType low) {
                                  Tensor::cast_of(Tensor::from_floats({1}, element), low, false)});
 }
 
+// Output `index` of `graph`: the value's own graph, or one nested in it.
+struct Listing {
+  Graph* graph = nullptr;
+  std::size_t index = 0;
+};
+
+// Who wants a value in one type.
+struct Readers {
+  std::vector<Use> uses;
+  std::vector<Listing> outputs;  // of graphs inside nodes
+  bool output_of_main = false;   // the main graph's
+  bool empty() const { return uses.empty() && outputs.empty() && !output_of_main; }
+};
+
 class CastInserter {
  public:
   CastInserter(Model& model, PassContext& ctx)
-      : graph_(*model.graph), ctx_(ctx), assignment_(*ctx.assignment), low_(ctx.policy.low) {}
+      : main_(*model.graph), ctx_(ctx), assignment_(*ctx.assignment), low_(ctx.policy.low) {}
 
   bool run() {
-    std::vector<Value*> values;
-    for (Value* value : graph_.inputs()) values.push_back(value);
-    for (Value* value : graph_.initializers()) {
-      if (!value->is_graph_input()) values.push_back(value);
-    }
-    for (const auto& node : graph_.nodes()) {
-      for (Value* result : node->results()) {
-        if (result != nullptr) values.push_back(result);
+    for_each_graph(main_, [&](Graph& graph) { settle_sources(graph); });
+    for_each_graph(main_, [&](Graph& graph) {
+      for (Node* node : graph.node_list()) {
+        const std::vector<Value*> results = node->results();
+        for (Value* result : results) settle_fp32(result);
       }
-    }
-    for (Value* value : values) {
-      if (value->dtype() == DType::kFloat32) settle(*value);
-    }
+    });
     return changed_;
   }
 
@@ -69,68 +80,105 @@ class CastInserter {
     return ctx_.training && ctx_.training->gradients.count(value.name()) > 0;
   }
 
-  // Uses of `value` that want the low type, or those that want FP32. Uses in subgraphs want FP32.
-  std::vector<Use> uses_wanting(const Value& value, bool low) const {
-    std::vector<Use> uses;
+  // Inputs and initializers.
+  void settle_sources(Graph& graph) {
+    const std::vector<Value*> inputs = graph.inputs(), initializers = graph.initializers();
+    for (Value* value : inputs) settle_fp32(value);
+    for (Value* value : initializers) {
+      if (!value->is_graph_input()) settle_fp32(value);
+    }
+  }
+
+  void settle_fp32(Value* value) {
+    if (value != nullptr && value->dtype() == DType::kFloat32) settle(*value);
+  }
+
+  Readers readers_wanting(const Value& value, bool low) const {
+    Readers readers;
     for (const Use& use : value.uses()) {
-      if (assignment_.takes_low(*use.node, use.operand) == low) uses.push_back(use);
+      if (assignment_.takes_low(*use.node, use.operand) == low) readers.uses.push_back(use);
     }
     // use lists change order as operands move: sort so that output and records do not depend on it
-    std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+    std::stable_sort(readers.uses.begin(), readers.uses.end(), [](const Use& a, const Use& b) {
       return std::tie(a.node->name, a.operand) < std::tie(b.node->name, b.operand);
     });
-    return uses;
+    const auto add_outputs = [&](Graph* graph) {
+      for (std::size_t i = 0; i < graph->outputs().size(); ++i) {
+        if (graph->outputs()[i] == &value && assignment_.output_is_low(*graph, i) == low)
+          readers.outputs.push_back({graph, i});
+      }
+    };
+    if (value.graph() == &main_) {
+      readers.output_of_main = value.is_graph_output() && io_low() == low;
+    } else if (value.is_graph_output()) {
+      add_outputs(value.graph());
+    }
+    const std::vector<Graph*>& inner = value.inner_outputs();  // a graph per listing
+    for (auto graph = inner.begin(); graph != inner.end(); ++graph) {
+      if (std::find(inner.begin(), graph, *graph) == graph) add_outputs(*graph);
+    }
+    return readers;
+  }
+
+  static void redirect(const Readers& readers, Value* to) {
+    for (const Use& use : readers.uses) use.node->set_operand(use.operand, to);
+    for (const Listing& listing : readers.outputs) listing.graph->set_output(listing.index, to);
+  }
+
+  bool is_made_low(const Value& value) const {
+    if (value.producer() != nullptr)
+      return assignment_.gives_low(*value.producer(), value.result_index());
+    if (!value.is_graph_input() || value.is_initializer()) return false;
+    if (value.graph() == &main_) return io_low();
+    const std::vector<Value*>& inputs = value.graph()->inputs();
+    const auto index = std::find(inputs.begin(), inputs.end(), &value) - inputs.begin();
+    return assignment_.input_is_low(*value.graph(), static_cast<std::size_t>(index));
   }
 
   void settle(Value& value) {
     if (constant_data(value) && !is_trained(value)) return settle_constant(value);
-    bool made_low = value.producer() != nullptr &&
-                    assignment_.gives_low(*value.producer(), value.result_index());
-    if (value.is_graph_input() && !value.is_initializer()) made_low = io_low();
+    const bool made_low = is_made_low(value);
     if (made_low) {
       value.type.tensor.dtype = low_;
       if (value.producer() != nullptr) set_type_attributes(*value.producer(), low_);
       changed_ = true;
     }
-    const std::vector<Use> others = uses_wanting(value, !made_low);
+    Readers others = readers_wanting(value, !made_low);
     // An input that is an output by the same name has one type for both.
-    const bool output_differs =
-        value.is_graph_output() && !value.is_graph_input() && made_low != io_low();
-    const bool branch_differs = made_low && !value.inner_outputs().empty();
-    if (others.empty() && !output_differs && !branch_differs) return;
-    add_cast(value, others, output_differs, made_low ? DType::kFloat32 : low_);
+    if (value.is_graph_input()) others.output_of_main = false;
+    if (!others.empty()) add_cast(value, others, made_low ? DType::kFloat32 : low_);
   }
 
   // Constants are stored in the type their users want, twice if these differ; no cast at run time.
   void settle_constant(Value& value) {
-    const std::vector<Use> low_uses = uses_wanting(value, true),
-                           fp32_uses = uses_wanting(value, false);
-    const bool branch_returns_it = !value.inner_outputs().empty();
-    const bool itself_low =
-        value.is_graph_output() ? io_low() : fp32_uses.empty() && !branch_returns_it;
-    if (low_uses.empty() && !(itself_low && value.is_graph_output())) return;
+    const Readers low = readers_wanting(value, true), fp32 = readers_wanting(value, false);
+    if (low.empty()) return;
     const TensorRef data = constant_data(value);
-    const bool saturate = assignment_.saturate.count(&value) > 0;
-    const TensorRef low_data = Tensor::cast_of(data, low_, saturate);
-    record(value, low_uses, DType::kFloat32, low_, true,
-           saturate ? "mask constant, saturated to the range" : "weight stored low");
-    const std::vector<Use>& others = itself_low ? fp32_uses : low_uses;
-    if (!others.empty() || (itself_low && branch_returns_it)) {
-      Value* other = add_constant_beside(value, itself_low ? data : low_data);
-      for (const Use& use : others) use.node->set_operand(use.operand, other);
-      if (itself_low) return_from_branches(value, other);
-    }
+    const TensorRef low_data = low_copy(data, assignment_.saturate.count(&value) > 0);
+    record_constant(value, low);
+    // The value itself keeps the public name, else turns low where nobody wants FP32.
+    const bool itself_low = low.output_of_main || fp32.empty();
+    const Readers& others = itself_low ? fp32 : low;
+    if (!others.empty()) redirect(others, add_constant_beside(value, itself_low ? data : low_data));
     if (itself_low) store(value, low_data);
     changed_ = true;
   }
 
+  // One copy however many constants share the data: tied weights, copies of a function's body.
+  TensorRef low_copy(const TensorRef& data, bool saturate) {
+    TensorRef& copy = low_copies_[{data->id(), saturate}];
+    if (!copy) copy = Tensor::cast_of(data, low_, saturate);
+    return copy;
+  }
+
   // The same constant in the other type, as initializer or Constant node like the first.
   Value* add_constant_beside(const Value& value, const TensorRef& data) {
-    const std::string name = graph_.unique_name(value.name() + suffix(data->dtype()));
+    Graph& graph = *value.graph();
+    const std::string name = graph.unique_name(value.name() + suffix(data->dtype()));
     Node* producer = value.producer();
-    if (producer == nullptr) return graph_.add_initializer(name, data);
+    if (producer == nullptr) return graph.add_initializer(name, data);
     const std::string names[] = {name};
-    Node* constant = graph_.add_node("Constant", "", {}, names, producer);
+    Node* constant = graph.add_node("Constant", "", {}, names, producer);
     constant->name = producer->name.empty() ? "" : producer->name + suffix(data->dtype());
     constant->set_attribute("value", NamedTensor{"", data});
     constant->result()->type = value.type;
@@ -138,24 +186,14 @@ class CastInserter {
     return constant->result();
   }
 
-  void store(Value& value, const TensorRef& data) {
+  static void store(Value& value, const TensorRef& data) {
     if (Node* producer = value.producer()) {
       for (const std::string_view form : {"value_float", "value_floats"})
         producer->erase_attribute(form);
       producer->set_attribute("value", NamedTensor{"", data});
       value.type.tensor.dtype = data->dtype();
     } else {
-      graph_.replace_constant(&value, data);
-    }
-  }
-
-  // Branches of If and bodies of Loop that give `value` back give `other`.
-  static void return_from_branches(const Value& value, Value* other) {
-    const std::vector<Graph*> inner = value.inner_outputs();
-    for (Graph* graph : inner) {
-      for (std::size_t i = 0; i < graph->outputs().size(); ++i) {
-        if (graph->outputs()[i] == &value) graph->set_output(i, other);
-      }
+      value.graph()->replace_constant(&value, data);
     }
   }
 
@@ -163,23 +201,21 @@ class CastInserter {
     return dtype == DType::kFloat32 ? "_fp32" : low_suffix(low_);
   }
 
-  void add_cast(Value& value, const std::vector<Use>& uses, bool for_output, DType to) {
-    const std::string names[] = {graph_.unique_name(value.name() + suffix(to))};
+  void add_cast(Value& value, const Readers& readers, DType to) {
+    Graph& graph = *value.graph();
+    const std::string names[] = {graph.unique_name(value.name() + suffix(to))};
     Value* operands[] = {&value};
-    Node* cast = graph_.add_node("Cast", "", operands, names, first_place_behind(value));
+    Node* cast = graph.add_node("Cast", "", operands, names, first_place_behind(value));
     cast->name = "cast/" + cast->result()->name();
     cast->set_attribute("to", static_cast<std::int64_t>(to));
     Value* result = cast->result();
     result->type = value.type;
     result->type.tensor.dtype = to;
-    for (const Use& use : uses) use.node->set_operand(use.operand, result);
-    if (to == DType::kFloat32) return_from_branches(value, result);
-    if (for_output) {
-      give_output_to(value, result);
-      // Readers of the old value stay with it: only its name has changed.
-    }
-    record(for_output ? *result : value, uses, to == DType::kFloat32 ? low_ : DType::kFloat32, to,
-           false, cause(value, uses, for_output, to));
+    redirect(readers, result);
+    // Readers of the old value stay with it: only its name changes.
+    if (readers.output_of_main) give_output_to(value, result);
+    record_cast(value, readers, to, cause(value, readers, to));
+    if (readers.output_of_main) ctx_.records.casts.back().value = result->name();
     ctx_.stats.add("casts-inserted", 1);
     changed_ = true;
   }
@@ -187,54 +223,73 @@ class CastInserter {
   // The public name goes with the output; the inner value takes a name that tells its type.
   void give_output_to(Value& value, Value* cast) {
     const std::string public_name = value.name();
-    const std::string inner_name = graph_.unique_name(public_name + suffix(value.dtype()));
-    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      if (graph_.outputs()[i] == &value) graph_.set_output(i, cast);
+    const std::string inner_name = main_.unique_name(public_name + suffix(value.dtype()));
+    for (std::size_t i = 0; i < main_.outputs().size(); ++i) {
+      if (main_.outputs()[i] == &value) main_.set_output(i, cast);
     }
     cast->doc_string = std::exchange(value.doc_string, {});
     cast->metadata = std::exchange(value.metadata, {});
-    graph_.rename(&value, inner_name);
-    graph_.rename(cast, public_name);
+    main_.rename(&value, inner_name);
+    main_.rename(cast, public_name);
     cast->producer()->name = "cast/" + public_name;
   }
 
   // Right behind the producer; for inputs and parameters before the first node.
-  Node* first_place_behind(const Value& value) const {
-    const auto& nodes = graph_.nodes();
+  static Node* first_place_behind(const Value& value) {
+    const auto& nodes = value.graph()->nodes();
     if (value.producer() == nullptr) return nodes.empty() ? nullptr : nodes.front().get();
-    return graph_.next(value.producer());
+    return value.graph()->next(value.producer());
   }
 
-  static std::string cause(const Value& value, const std::vector<Use>& uses, bool for_output,
-                           DType to) {
-    if (for_output && uses.empty()) return "graph output keeps its type";
+  static std::string cause(const Value& value, const Readers& readers, DType to) {
+    if (readers.output_of_main && readers.uses.empty()) return "graph output keeps its type";
     if (value.is_initializer()) return "master weights stay FP32";
-    const std::string who = uses.empty() ? "the graph"
-                                         : "'" + display_name(*uses.front().node) + "' (" +
-                                               uses.front().node->op_type() + ")";
-    return who + " takes " + std::string(dtype_name(to));
+    const std::string takes = " takes " + std::string(dtype_name(to));
+    if (!readers.uses.empty()) {
+      const Node& node = *readers.uses.front().node;
+      return "'" + display_name(node) + "' (" + node.op_type() + ")" + takes;
+    }
+    const Node* around =
+        readers.outputs.empty() ? nullptr : readers.outputs.front().graph->parent();
+    if (around == nullptr) return "the graph" + takes;
+    return "an output of the graph inside '" + display_name(*around) + "' (" + around->op_type() +
+           ") is " + std::string(dtype_name(to));
   }
 
-  void record(const Value& value, const std::vector<Use>& uses, DType from, DType to, bool ahead,
-              std::string why) {
-    CastDecision cast;
-    cast.value = value.name();
-    cast.producer = value.producer() != nullptr
-                        ? display_name(*value.producer())
-                        : (value.is_initializer() ? "initializer" : "input");
-    for (const Use& use : uses) cast.consumers.push_back(display_name(*use.node));
-    cast.from = from;
-    cast.to = to;
-    cast.ahead_of_time = ahead;
+  void record_cast(const Value& value, const Readers& readers, DType to, std::string why) {
+    CastDecision cast =
+        decision(value, readers, to == DType::kFloat32 ? low_ : DType::kFloat32, to);
     cast.cause = std::move(why);
-    if (!ahead) cast.bytes = static_cast<std::uint64_t>(estimated_elems(value)) * (4 + 2);
+    cast.bytes = static_cast<std::uint64_t>(estimated_elems(value)) * (4 + 2);
     ctx_.records.casts.push_back(std::move(cast));
   }
 
-  Graph& graph_;
+  void record_constant(const Value& value, const Readers& readers) {
+    CastDecision cast = decision(value, readers, DType::kFloat32, low_);
+    cast.ahead_of_time = true;
+    cast.cause = assignment_.saturate.count(&value) > 0 ? "mask constant, saturated to the range"
+                                                        : "weight stored low";
+    ctx_.records.casts.push_back(std::move(cast));
+  }
+
+  static CastDecision decision(const Value& value, const Readers& readers, DType from, DType to) {
+    CastDecision cast;
+    cast.value = value.name();
+    cast.scope = scope_of(*value.graph());
+    cast.producer = value.producer() != nullptr
+                        ? display_name(*value.producer())
+                        : (value.is_initializer() ? "initializer" : "input");
+    for (const Use& use : readers.uses) cast.consumers.push_back(display_name(*use.node));
+    cast.from = from;
+    cast.to = to;
+    return cast;
+  }
+
+  Graph& main_;
   PassContext& ctx_;
   const Assignment& assignment_;
   DType low_;
+  std::map<std::pair<std::uint64_t, bool>, TensorRef> low_copies_;  // by Tensor::id, saturation
   bool changed_ = false;
 };
 

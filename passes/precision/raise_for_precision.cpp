@@ -2,33 +2,58 @@
 
 #include <algorithm>
 
+#include "compiler/ir/clone.h"
 #include "compiler/onnx/check.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
+#include "passes/cleanup/expand_functions.h"
 
 namespace mezzo::passes {
 namespace {
 
-// The least opset at which every contraction of ONNX's own takes the type.
-std::int64_t needed_opset(const Graph& graph, DType low) {
+// The least opset at which every contraction of ONNX's own takes the type: in the graph, in graphs
+// inside it and in functions.
+std::int64_t needed_opset(Model& model, DType low) {
   std::int64_t needed = 0;
-  for (const auto& node : graph.nodes()) {
-    const OpDef* def = find_op(*node);
-    if (def == nullptr || !node->domain().empty() || def->precision != PrecisionCategory::kAllow)
-      continue;
-    needed = std::max(needed, first_opset_accepting(node->op_type(), "", low));
-  }
+  const auto note = [&](const Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      const OpDef* def = find_op(*node);
+      if (def == nullptr || !node->domain().empty() || def->precision != PrecisionCategory::kAllow)
+        continue;
+      needed = std::max(needed, first_opset_accepting(node->op_type(), "", low));
+    }
+  };
+  for_each_graph(*model.graph, note);
+  for (const auto& function : model.functions) for_each_graph(*function->body, note);
   return needed;
+}
+
+// ONNX's converter does not look into functions: where an operator of theirs changes on the way,
+// the model is raised with the functions inlined.
+StatusOr<bool> raise_inlined(Model& model, PassContext& ctx, std::int64_t opset) {
+  const std::unique_ptr<Model> inlined = clone_model(model);
+  MEZZO_ASSIGN_OR_RETURN(const bool changed, inline_functions(*inlined, ctx));
+  if (!changed) return unimplemented("its functions cannot be inlined");
+  MEZZO_RETURN_IF_ERROR(raise_opset(*inlined, opset));
+  model.graph = std::move(inlined->graph);
+  model.functions = std::move(inlined->functions);
+  model.opsets = inlined->opsets;
+  ctx.records.warnings.push_back(
+      "local functions are inlined: their operators change on the way to opset " +
+      std::to_string(opset));
+  return true;
 }
 
 }  // namespace
 
 StatusOr<bool> raise_for_precision(Model& model, PassContext& ctx) {
   if (ctx.policy.force_fp32) return false;
-  const std::int64_t needed = needed_opset(*model.graph, ctx.policy.low);
+  const std::int64_t needed = needed_opset(model, ctx.policy.low);
   if (needed <= model.opset()) return false;
   const std::string from = std::to_string(model.opset());
-  const Status raised = raise_opset(model, needed);
+  Status raised = raise_opset(model, needed);
+  if (raised.code() == StatusCode::kUnimplemented && !model.functions.empty())
+    raised = raise_inlined(model, ctx, needed).status();
   if (raised.ok()) {
     ctx.stats.add("opset-raised", 1);
     return true;

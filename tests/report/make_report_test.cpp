@@ -47,6 +47,23 @@ TEST(MakeReport, LeadsCastsToTheirRecords) {
   EXPECT_EQ(to_fp32->cast, 2);
 }
 
+// Graphs inside nodes are not drawn: their records neither take the place of the main graph's of
+// the same name nor count as removed.
+TEST(MakeReport, RecordsOfInnerGraphsStayApart) {
+  Records records = test::small_records();
+  NodeDecision inner = records.nodes[1];
+  inner.scope = "loop > ";
+  records.nodes.insert(records.nodes.begin(), inner);
+  CastDecision cast = records.casts[0];
+  cast.scope = "loop > ";
+  records.casts.insert(records.casts.begin(), cast);
+  const Report report = make_report(*test::value_or_die(import_text(test::kSmallModel)), records);
+  EXPECT_EQ(drawn(report, "matmul")->decision, 2);
+  EXPECT_EQ(drawn(report, "to_low")->cast, 1);
+  EXPECT_FALSE(report.records.casts[0].removed);
+  EXPECT_EQ(report.totals.casts, small_report().totals.casts + 1);
+}
+
 TEST(MakeReport, ConstantsAndWeightsAreReadButNotDrawn) {
   const Report report = small_report();
   EXPECT_EQ(drawn(report, "scale"), nullptr);

@@ -6,9 +6,9 @@ const tables = {
     kinds: {low: "Low precision", fp32: "FP32", other: "No floating point"},
     kind: (node) => kindOfType(node.dtype),
     rule: (node) => node.rule,
-    text: (node) => `${node.name} ${node.op} ${node.domain} ${shortType(node.dtype)} ${node.rule} ${node.cause}`,
+    text: (node) => `${node.scope}${node.name} ${node.op} ${node.domain} ${shortType(node.dtype)} ${node.rule} ${node.cause}`,
     columns: [
-      {title: "Node", key: (node) => node.name, name: true},
+      {title: "Node", key: (node) => node.scope + node.name, name: true},
       {title: "Op", key: (node) => node.op},
       {title: "Runs in", key: (node) => shortType(node.dtype), cell: (node) => typeTag(node.dtype)},
       {title: "Rule", key: (node) => node.rule},
@@ -22,9 +22,9 @@ const tables = {
     kinds: {"run time": "At run time", "stored low": "Stored low", removed: "Removed"},
     kind: placeOf,
     rule: () => "",
-    text: (cast) => `${cast.value} ${cast.producer} ${cast.consumers.join(" ")} ${castTypes(cast)} ${placeOf(cast)} ${cast.cause}`,
+    text: (cast) => `${cast.scope}${cast.value} ${cast.producer} ${cast.consumers.join(" ")} ${castTypes(cast)} ${placeOf(cast)} ${cast.cause}`,
     columns: [
-      {title: "Tensor", key: (cast) => cast.value, name: true},
+      {title: "Tensor", key: (cast) => cast.scope + cast.value, name: true},
       {title: "Made by", key: (cast) => cast.producer},
       {title: "Types", key: castTypes, cell: (cast) => tag("cast", castTypes(cast))},
       {title: "Where", key: placeOf},
