@@ -57,7 +57,7 @@ TEST(MakeReport, RecordsOfInnerGraphsStayApart) {
   CastDecision cast = records.casts[0];
   cast.scope = "loop > ";
   records.casts.insert(records.casts.begin(), cast);
-  const Report report = make_report(*test::value_or_die(import_text(test::kSmallModel)), records);
+  const Report report = small_report(records);
   EXPECT_EQ(drawn(report, "matmul")->decision, 2);
   EXPECT_EQ(drawn(report, "to_low")->cast, 1);
   EXPECT_FALSE(report.records.casts[0].removed);

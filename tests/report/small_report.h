@@ -83,7 +83,7 @@ inline Records small_records() {
   return records;
 }
 
-inline Report small_report() {
+inline Report small_report(const Records& records = small_records()) {
   const std::unique_ptr<Model> model = value_or_die(import_text(kSmallModel));
   // Types of results, as inference would give them.
   for (const auto& [name, dtype] : {std::pair("x_fp16", DType::kFloat16),
@@ -97,7 +97,7 @@ inline Report small_report() {
                                                : std::vector<std::int64_t>{2, 3};
     model->graph->find(name)->type = TensorType::of(dtype, dims);
   }
-  return make_report(*model, small_records());
+  return make_report(*model, records);
 }
 
 }  // namespace mezzo::test
