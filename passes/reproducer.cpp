@@ -9,6 +9,7 @@
 #include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
+#include "passes/precision/policy_file.h"
 
 namespace mezzo::passes {
 namespace {
@@ -82,6 +83,26 @@ StatusOr<std::string> write_attempt(const fs::path& folder, const Attempt& attem
   return path;
 }
 
+// What no option but --policy says; empty for the default policy.
+std::string policy_beyond_options(const PrecisionPolicy& policy) {
+  PrecisionPolicy rest, usual;
+  rest.embedding = policy.embedding;
+  rest.normalization = policy.normalization;
+  rest.softmax = policy.softmax;
+  rest.loss = policy.loss;
+  rest.output_layer = policy.output_layer;
+  rest.residual_sum = policy.residual_sum;
+  rest.allow = policy.allow;
+  rest.infer = policy.infer;
+  rest.clear = policy.clear;
+  rest.deny = policy.deny;
+  rest.range_check = policy.range_check;
+  rest.thresholds = policy.thresholds;
+  rest.rules = policy.rules;
+  std::string text = policy_json(rest);
+  return text == policy_json(usual) ? "" : text;
+}
+
 // Does the file fail as `failure` says?
 bool fails_alike(const std::string& path, const Attempt& attempt, const PassContext& ctx,
                  const Status& failure) {
@@ -114,7 +135,13 @@ std::string write_reproducer(const std::string& folder, const std::vector<Attemp
                              const PassContext& ctx, const Status& failure) {
   std::error_code error;
   fs::create_directories(folder, error);
-  const std::string options = command_options(ctx);
+  std::string options = command_options(ctx);
+  if (const std::string policy = policy_beyond_options(ctx.policy); !policy.empty()) {
+    const std::string path = (fs::path(folder) / "repro-policy.json").string();
+    if (const Status status = write_file(path, policy); !status.ok())
+      return "the reproducer could not be written: " + status.message();
+    options += " --policy=" + quoted(path);
+  }
   std::string command;
   for (const Attempt& attempt : attempts) {
     const std::string run =

@@ -2,6 +2,7 @@
 
 #include "compiler/onnx/check.h"
 #include "compiler/ops/op_def.h"
+#include "passes/precision/rules.h"
 
 namespace mezzo::passes {
 namespace {
@@ -38,6 +39,7 @@ StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   const std::uint64_t before = fingerprint(model);
   if (!ctx.symbol_values.empty() && bind_inputs(*model.graph, ctx.symbol_values))
     forget_symbolic_results(*model.graph);
+  MEZZO_RETURN_IF_ERROR(declare_results(model, ctx.policy).status());
   MEZZO_RETURN_IF_ERROR(infer_types(model));
   // ONNX's own inference looks into subgraphs and local functions as well; what it finds helps
   // conversion, and what it cannot say is no fault.

@@ -1,8 +1,12 @@
 #include "passes/precision/classify.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
 
 #include "passes/cleanup/expand_functions.h"
+#include "passes/precision/output_layers.h"
 
 namespace mezzo::passes {
 namespace {
@@ -15,10 +19,6 @@ bool touches_fp32(const Node& node) {
     if (is_fp32(operand)) return true;
   }
   return std::any_of(node.results().begin(), node.results().end(), is_fp32);
-}
-
-bool contains(const std::vector<std::string>& list, const std::string& word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
 }
 
 // A Gather from a floating-point weight looks up an embedding; from an activation it moves data.
@@ -43,10 +43,14 @@ bool settle(Classification& out, Freedom freedom, Rule rule, std::string cause) 
 
 StatusOr<Classifier> Classifier::create(const Model& model, const PassContext& ctx,
                                         std::unordered_map<const Node*, std::string> groups) {
-  Classifier classifier(model, ctx, std::move(groups));
-  for (const std::string& text : ctx.policy.pins) {
-    MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, "--pin"));
-    classifier.pins_.push_back(std::move(pattern));
+  MEZZO_ASSIGN_OR_RETURN(RuleMatcher rules, RuleMatcher::create(ctx.policy));
+  Classifier classifier(model, ctx, std::move(groups), std::move(rules));
+  if (ctx.policy.output_layer == Pin::kFp32) {
+    std::set<std::string> gradients;
+    if (ctx.training) {
+      for (const auto& [parameter, gradient] : ctx.training->gradients) gradients.insert(gradient);
+    }
+    classifier.output_layers_ = output_layers(*model.graph, gradients);
   }
   return classifier;
 }
@@ -61,8 +65,13 @@ Classification Classifier::classify(const Node& node) {
   const OpDef* def = find_op(node);
   if (def != nullptr) out.category = def->precision;
   out.slots = low_slots(node, ctx_, opset_at(model_, *node.graph(), node.domain()));
-  if (fixed_by_user(node, out)) return out;
-  if (def == nullptr) {
+  if (ctx_.policy.force_fp32) {
+    settle(out, Freedom::kFp32, Rule::kForced, "--fp32");
+    return out;
+  }
+  const PolicyRule* rule = rules_.find(node, spelled(node));
+  if (rule != nullptr && fixed_by_rule(node, *rule, out)) return out;
+  if (def == nullptr && !out.slots.possible) {
     settle(out, Freedom::kFp32, Rule::kSchema, "operator unknown to mezzo: stays as it is");
     return out;
   }
@@ -70,69 +79,146 @@ Classification Classifier::classify(const Node& node) {
     settle(out, Freedom::kFp32, Rule::kSchema, "types are tied to other values");
     return out;
   }
-  if (fixed_by_pin(node, *def, out)) return out;
+  if (rule == nullptr && def != nullptr && fixed_by_pin(node, *def, out)) return out;
   if (!out.slots.possible) {
     settle(out, Freedom::kFp32, Rule::kSchema, out.slots.why_not);
     return out;
   }
-  const std::string name(category_name(def->precision));
-  if (def->precision == PrecisionCategory::kDeny) {
-    settle(out, Freedom::kFp32, Rule::kCategory,
-           name + ": " + node.op_type() + " is not safe in 16 bits");
-    return out;
-  }
+  if (fixed_by_category(node, rule, out)) return out;
   if (fixed_by_range(node, out)) return out;
-  if (def->precision == PrecisionCategory::kAllow) {
-    settle(out, Freedom::kLow, Rule::kCategory,
-           name + ": " + node.op_type() + " accumulates in FP32");
+  if (rule == nullptr && ctx_.policy.embedding == Pin::kLow && node.is("Gather") &&
+      looks_up_weight(node)) {
+    settle(out, Freedom::kLow, Rule::kPin, "embedding is stored low");
   } else {
-    settle(out, Freedom::kFree, Rule::kCut, name);
+    follow_category(node, rule, out);
   }
   return out;
 }
 
-bool Classifier::fixed_by_user(const Node& node, Classification& out) const {
-  if (ctx_.policy.force_fp32) return settle(out, Freedom::kFp32, Rule::kForced, "--fp32");
-  for (const Pattern& pin : pins_) {
-    const auto matches = [&](const Value* result) {
-      return result != nullptr && pin.matches(result->name());
-    };
-    if (pin.matches(node.name) ||
-        (node.name.empty() && std::any_of(node.results().begin(), node.results().end(), matches))) {
-      return settle(out, Freedom::kFp32, Rule::kPin, "--pin " + pin.text());
-    }
-  }
-  if (contains(ctx_.policy.deny_ops, node.op_type())) {
-    return settle(out, Freedom::kFp32, Rule::kPolicy, "--deny-op " + node.op_type());
-  }
-  if (contains(ctx_.policy.allow_ops, node.op_type()) && out.slots.possible &&
-      node.subgraphs().empty()) {
-    return settle(out, Freedom::kLow, Rule::kPolicy, "--allow-op " + node.op_type());
+// Patterns count as the operator they spell, unless their pin is lifted: then as their parts.
+std::string Classifier::spelled(const Node& node) const {
+  const auto group = groups_.find(&node);
+  const bool counts = group != groups_.end() && group_pin(group->second) != Pin::kFree;
+  return counts ? group->second : node.op_type();
+}
+
+Pin Classifier::group_pin(const std::string& group) const {
+  const bool softmax = group == "Softmax" || group == "LogSoftmax";
+  return ctx_.policy.pin(softmax ? PinKind::kSoftmax : PinKind::kNormalization);
+}
+
+// Where the rule only changes the category it is noted in `out`, and other reasons may follow.
+bool Classifier::fixed_by_rule(const Node& node, const PolicyRule& rule,
+                               Classification& out) const {
+  const std::string cause = source_of(rule);
+  if (!ctx_.for_runtime && takes_slots_from_rules(node, model_))
+    out.slots = slots_by_rule(node, rule);
+  switch (rule.effect) {
+    case RuleEffect::kFp32:
+      // A region or an operator kept by name.
+      return settle(out, Freedom::kFp32, rule.ops.empty() ? Rule::kPin : Rule::kPolicy, cause);
+    case RuleEffect::kLow:
+      if (!out.slots.possible || !node.subgraphs().empty()) return false;
+      return settle(out, Freedom::kLow, Rule::kPolicy, cause);
+    case RuleEffect::kFp32Statistics:
+      if (!keeps_statistics(node, out))
+        return settle(out, Freedom::kFp32, Rule::kPolicy,
+                      cause + ": this form does not keep its statistics in FP32");
+      out.category = PrecisionCategory::kInfer;
+      return false;
+    case RuleEffect::kAllow: out.category = PrecisionCategory::kAllow; return false;
+    case RuleEffect::kInfer: out.category = PrecisionCategory::kInfer; return false;
+    case RuleEffect::kClear: out.category = PrecisionCategory::kClear; return false;
+    case RuleEffect::kDeny: out.category = PrecisionCategory::kDeny; return false;
   }
   return false;
 }
 
 bool Classifier::fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const {
-  const auto pinned = [&](PinKind kind) {
-    switch (kind) {
-      case PinKind::kEmbedding: return ctx_.policy.pin_embedding;
-      case PinKind::kNormalization: return ctx_.policy.pin_normalization;
-      case PinKind::kSoftmax: return ctx_.policy.pin_softmax;
-      case PinKind::kLoss: return ctx_.policy.pin_loss;
-      case PinKind::kNone: return false;
-    }
-    return false;
-  };
-  if (const auto group = groups_.find(&node); group != groups_.end()) {
+  if (const auto group = groups_.find(&node);
+      group != groups_.end() && group_pin(group->second) != Pin::kFree) {
     return settle(out, Freedom::kFp32, Rule::kPattern, "part of a decomposed " + group->second);
   }
-  if (is_residual_sum(node))
+  if (ctx_.policy.residual_sum == Pin::kFp32 && is_residual_sum(node))
     return settle(out, Freedom::kFp32, Rule::kPattern,
                   "residual sum: the stream between blocks stays FP32");
-  if (!pinned(def.pin)) return false;
+  if (output_layers_.count(&node) > 0)
+    return settle(out, Freedom::kFp32, Rule::kPin, "output layer is pinned to FP32");
   if (def.pin == PinKind::kEmbedding && node.is("Gather") && !looks_up_weight(node)) return false;
-  return settle(out, Freedom::kFp32, Rule::kPin,
-                std::string(pin_name(def.pin)) + " is pinned to FP32");
+  const std::string kind(pin_name(def.pin));
+  switch (ctx_.policy.pin(def.pin)) {
+    case Pin::kFree:
+    case Pin::kLow: return false;  // see classify()
+    case Pin::kFp32: break;
+    case Pin::kFp32Statistics:
+      if (keeps_statistics(node, out)) return false;
+      return settle(out, Freedom::kFp32, Rule::kPin,
+                    kind + " is pinned to FP32: this form does not keep its statistics in it");
+  }
+  return settle(out, Freedom::kFp32, Rule::kPin, kind + " is pinned to FP32");
+}
+
+// Does the operator compute mean and variance in FP32 although its data are low?
+bool Classifier::keeps_statistics(const Node& node, const Classification& out) const {
+  if (ctx_.for_runtime) return out.category == PrecisionCategory::kInfer;  // our kernels all do
+  if (node.is("BatchNormalization")) {
+    const std::vector<bool>& low = out.slots.operands;
+    const bool running_statistics = node.int_attribute("training_mode", 0) == 0;
+    return running_statistics && low.size() > 4 && !low[3] && !low[4];
+  }
+  constexpr std::string_view kWithStash[] = {"LayerNormalization", "RMSNormalization",
+                                             "GroupNormalization", "SimplifiedLayerNormalization"};
+  if (std::find(std::begin(kWithStash), std::end(kWithStash), node.op_type()) ==
+      std::end(kWithStash))
+    return false;
+  // GroupNormalization has stash_type from opset 21 on.
+  if (node.is("GroupNormalization") && opset_at(model_, *node.graph(), "") < 21) return false;
+  return node.int_attribute("stash_type", 1) == 1;
+}
+
+bool Classifier::fixed_by_category(const Node& node, const PolicyRule* rule,
+                                   Classification& out) const {
+  if (ctx_.policy.run(out.category) != CategoryRun::kFp32) return false;
+  const std::string name(category_name(out.category));
+  if (rule != nullptr)
+    return settle(out, Freedom::kFp32, Rule::kPolicy, name + " by " + source_of(*rule));
+  if (out.category == PrecisionCategory::kDeny) {
+    return settle(out, Freedom::kFp32, Rule::kCategory,
+                  name + ": " + node.op_type() + " is not safe in 16 bits");
+  }
+  out.category = PrecisionCategory::kDeny;
+  return settle(out, Freedom::kFp32, Rule::kPolicy, name + ": FP32 by the policy's categories");
+}
+
+// Low or free, as the category runs. `out.category` becomes what painting takes the node for.
+void Classifier::follow_category(const Node& node, const PolicyRule* rule,
+                                 Classification& out) const {
+  const PrecisionCategory category = out.category;
+  const std::string name(category_name(category));
+  const std::string by = rule == nullptr ? "" : " by " + source_of(*rule);
+  if (ctx_.policy.run(category) == CategoryRun::kFree) {
+    if (category != PrecisionCategory::kClear) out.category = PrecisionCategory::kInfer;
+    settle(out, Freedom::kFree, Rule::kCut, name + by);
+    return;
+  }
+  out.category = PrecisionCategory::kAllow;
+  if (category != PrecisionCategory::kAllow) {
+    settle(out, Freedom::kLow, Rule::kPolicy,
+           name + (rule == nullptr ? ": low by the policy's categories" : by));
+    return;
+  }
+  const double work = flops(node);
+  if (work > 0 && work < ctx_.policy.thresholds.min_flops) {
+    out.category = PrecisionCategory::kInfer;
+    settle(out, Freedom::kFree, Rule::kCut, name + by + ", under the least FLOPs of the policy");
+    return;
+  }
+  if (rule != nullptr) {
+    settle(out, Freedom::kLow, Rule::kPolicy, name + by);
+    return;
+  }
+  settle(out, Freedom::kLow, Rule::kCategory,
+         name + ": " + node.op_type() + " accumulates in FP32");
 }
 
 // Rounding the stream that passes every block adds up over depth, so training keeps its sums in
@@ -149,6 +235,18 @@ bool Classifier::is_residual_sum(const Node& node) const {
 }
 
 bool Classifier::fixed_by_range(const Node& node, Classification& out) {
+  if (ctx_.policy.range_check == RangeChecks::kOff) return false;
+  if (ctx_.policy.range_check == RangeChecks::kConstants) {
+    for (std::size_t i = 0; i < node.operand_count(); ++i) {
+      const Value* operand = node.operand(i);
+      if (operand == nullptr || i >= out.slots.operands.size() || !out.slots.operands[i]) continue;
+      const ConstantRange& range = ranges_.check(*operand);
+      if (!range.fits)
+        return settle(out, Freedom::kFp32, Rule::kRange,
+                      "constant '" + operand->name() + "' " + range.why);
+    }
+    return false;
+  }
   std::string cause = ranges_.why_fp32(node, out.slots, out.category);
   return !cause.empty() && settle(out, Freedom::kFp32, Rule::kRange, std::move(cause));
 }

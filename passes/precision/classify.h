@@ -3,12 +3,13 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/report/records.h"
-#include "compiler/support/text.h"
 #include "passes/precision/range.h"
+#include "passes/precision/rules.h"
 #include "passes/precision/slots.h"
 
 namespace mezzo::passes {
@@ -34,17 +35,30 @@ class Classifier {
 
  private:
   Classifier(const Model& model, const PassContext& ctx,
-             std::unordered_map<const Node*, std::string> groups)
-      : model_(model), ctx_(ctx), groups_(std::move(groups)), ranges_(model, ctx.policy.low) {}
-  bool fixed_by_user(const Node& node, Classification& out) const;
+             std::unordered_map<const Node*, std::string> groups, RuleMatcher rules)
+      : model_(model),
+        ctx_(ctx),
+        groups_(std::move(groups)),
+        rules_(std::move(rules)),
+        ranges_(model, ctx.policy.low,
+                {ctx.policy.thresholds.mask, ctx.policy.thresholds.activation,
+                 ctx.policy.thresholds.smallest_constant}) {}
+  std::string spelled(const Node& node) const;
+  // The pin of the pattern that the node is a part of.
+  Pin group_pin(const std::string& group) const;
+  bool fixed_by_rule(const Node& node, const PolicyRule& rule, Classification& out) const;
   bool fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const;
+  bool fixed_by_category(const Node& node, const PolicyRule* rule, Classification& out) const;
   bool fixed_by_range(const Node& node, Classification& out);
+  void follow_category(const Node& node, const PolicyRule* rule, Classification& out) const;
   bool is_residual_sum(const Node& node) const;
+  bool keeps_statistics(const Node& node, const Classification& out) const;
 
   const Model& model_;
   const PassContext& ctx_;
   std::unordered_map<const Node*, std::string> groups_;
-  std::vector<Pattern> pins_;
+  std::unordered_set<const Node*> output_layers_;  // where they are pinned
+  RuleMatcher rules_;
   RangeCheck ranges_;
 };
 

@@ -100,6 +100,15 @@ std::string RangeCheck::describe_limit() const {
   return std::string(dtype_name(low_)) + "'s " + number(facts_.max);
 }
 
+double RangeCheck::least() const {
+  return limits_.smallest > 0 ? limits_.smallest : facts_.min_normal;
+}
+
+std::string RangeCheck::describe_least() const {
+  if (limits_.smallest > 0) return "the policy's " + number(limits_.smallest);
+  return std::string(dtype_name(low_)) + "'s smallest normal value";
+}
+
 ConstantRange RangeCheck::measure(const Value& value) const {
   ConstantRange range;
   const TensorRef data = constant_data(value);
@@ -111,10 +120,10 @@ ConstantRange RangeCheck::measure(const Value& value) const {
         found.highest <= facts_.max && found.lowest <= limits_.mask && only_chosen(value);
     range.fits = range.saturates;
     range.why = "holds " + number(found.largest()) + " in magnitude, beyond " + describe_limit();
-  } else if (found.smallest_nonzero != 0 && found.largest() < facts_.min_normal) {
+  } else if (found.smallest_nonzero != 0 && found.largest() < least()) {
     range.fits = false;
     range.why = (found.elems == 1 ? "is " : "holds at most ") + number(found.largest()) +
-                ", below " + std::string(dtype_name(low_)) + "'s smallest normal value";
+                ", below " + describe_least();
   } else if (holds_inexact_integers(*data, found, low_)) {
     range.fits = false;
     range.why = "holds integers up to " + number(found.largest()) + ", which " +
@@ -142,10 +151,10 @@ std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) 
     if (operand == nullptr || i >= slots.operands.size() || !slots.operands[i]) continue;
     const ConstantRange& range = check(*operand);
     if (!range.fits) return "constant '" + operand->name() + "' " + range.why;
-    const double least = reach_.constant(*operand).smallest_nonzero;
-    if (least != 0 && least < facts_.min_normal && every_element_matters(node, i))
-      return "constant '" + operand->name() + "' holds " + number(least) + ", below " +
-             std::string(dtype_name(low_)) + "'s smallest normal value";
+    const double smallest = reach_.constant(*operand).smallest_nonzero;
+    if (smallest != 0 && smallest < least() && every_element_matters(node, i))
+      return "constant '" + operand->name() + "' holds " + number(smallest) + ", below " +
+             describe_least();
   }
   return {};
 }

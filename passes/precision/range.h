@@ -30,6 +30,8 @@ struct RangeLimits {
   // networks are of order 1 to 10; with 64, sums over 1024 elements and factors of 1024 fit
   // float16.
   double activation = 64;
+  // Constants all of whose elements are below this do not fit; 0: the smallest normal value.
+  double smallest = 0;
 };
 
 // Looks at constants once and remembers.
@@ -68,6 +70,8 @@ class RangeCheck {
   std::string why_not(const Value& value, bool contraction, bool may_grow) const;
   std::string sum_cause(const Node& node) const;
   std::string describe_limit() const;
+  double least() const;
+  std::string describe_least() const;
 
   DType low_;
   FloatFacts facts_;

@@ -272,6 +272,7 @@ TEST(CommandOptions, GiveTheContextBack) {
   ctx.policy.assign = AssignMethod::kPropagate;
   ctx.policy.io = IoTypes::kLow;
   ctx.policy.target = "a100";
+  ctx.policy.pad_channels = 16;
   ctx.policy.pins = {"a b", "^(x|y)$"};
   ctx.policy.deny_ops = {"Relu"};
   ctx.policy.allow_ops = {"Softmax"};

@@ -30,10 +30,10 @@ struct CompileCommand {
     CompileOptions options;
     MEZZO_ASSIGN_OR_RETURN(options.policy, policy.to_policy());
     // An inference plan runs the model's own types unless a precision is asked for.
-    if (!train && policy.precision.empty()) options.policy.force_fp32 = true;
+    if (!train && !policy.ask_for_precision()) options.policy.force_fp32 = true;
     MEZZO_ASSIGN_OR_RETURN(options.dims, dims.parse());
     options.training = training;
-    options.padding = policy.to_padding();
+    options.padding = padding_of(options.policy);
     options.batch_size = batch_size;
     options.train = train;
     options.runner = dump.to_runner();

@@ -8,6 +8,7 @@
 #include "compiler/onnx/export.h"
 #include "compiler/report/report.h"
 #include "compiler/support/atomic_file.h"
+#include "passes/precision/policy_file.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/options.h"
@@ -19,15 +20,19 @@ struct ConvertCommand {
   std::string model, output, report, json;
   PolicyOptions policy;
   DumpOptions dump;
-  bool quiet = false, table = false;
+  bool quiet = false, table = false, print_policy = false;
 
   Status run() const {
+    MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
+    if (print_policy) {
+      std::printf("%s", passes::policy_json(chosen).c_str());
+      return ok_status();
+    }
     if (output == report || output == json || (!report.empty() && report == json)) {
       return invalid_argument("-o, --report and --json: expected different files");
     }
-    MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
-                           convert_model(model, chosen, policy.to_padding(), dump.to_runner()));
+                           convert_model(model, chosen, padding_of(chosen), dump.to_runner()));
     const Report described = make_report(*converted.model, converted.records);
     MEZZO_RETURN_IF_ERROR(write(*converted.model, described));
     for (const std::string& warning : converted.records.warnings)
@@ -63,18 +68,28 @@ struct ConvertCommand {
 
 Work add_convert(CLI::App& app) {
   auto command = std::make_shared<ConvertCommand>();
-  app.add_option("model", command->model, "ONNX model, binary or text")
-      ->required()
-      ->type_name("MODEL");
-  app.add_option("-o,--output", command->output, "Where the converted model goes")
-      ->required()
-      ->type_name("FILE");
+  CLI::Option* model = app.add_option("model", command->model, "ONNX model, binary or text")
+                           ->required()
+                           ->type_name("MODEL");
+  CLI::Option* output =
+      app.add_option("-o,--output", command->output, "Where the converted model goes")
+          ->required()
+          ->type_name("FILE");
   app.add_option("--report", command->report, "Also write the report as a web page")
       ->type_name("HTML");
   app.add_option("--json", command->json, "Also write the report as JSON")->type_name("JSON");
   app.add_flag("--table", command->table, "Print a line per node");
   app.add_flag("-q,--quiet", command->quiet, "Print nothing but warnings and errors");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
+  app.add_flag_function(
+         "--print-policy",
+         [command, model, output](std::int64_t) {
+           command->print_policy = true;
+           model->required(false);  // asked for after this
+           output->required(false);
+         },
+         "Print the policy in effect as a policy file, and convert nothing")
+      ->group("Precision");
   command->dump.add_to(app);
   return [command] { return command->run(); };
 }

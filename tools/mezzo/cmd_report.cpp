@@ -50,7 +50,7 @@ struct ReportCommand {
   StatusOr<Report> decide() const {
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
-                           convert_model(file, chosen, policy.to_padding(), dump.to_runner()));
+                           convert_model(file, chosen, padding_of(chosen), dump.to_runner()));
     return make_report(*converted.model, converted.records);
   }
 

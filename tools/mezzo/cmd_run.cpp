@@ -40,9 +40,9 @@ struct RunCommand {
     }
     CompileOptions compile;
     MEZZO_ASSIGN_OR_RETURN(compile.policy, policy.to_policy());
-    if (policy.precision.empty()) compile.policy.force_fp32 = true;
+    if (!policy.ask_for_precision()) compile.policy.force_fp32 = true;
     MEZZO_ASSIGN_OR_RETURN(compile.dims, dims.parse());
-    compile.padding = policy.to_padding();
+    compile.padding = padding_of(compile.policy);
     for (const runtime::ArrayInfo& array : file.arrays())
       compile.input_dims.emplace(array.name, array.shape);
     MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile_model(model, compile));

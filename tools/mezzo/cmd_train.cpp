@@ -76,7 +76,7 @@ StatusOr<Compiled> TrainCommand::compile() const {
   MEZZO_ASSIGN_OR_RETURN(compile.policy, options.policy.to_policy());
   MEZZO_ASSIGN_OR_RETURN(compile.dims, options.dims.parse());
   compile.training = options.training;
-  compile.padding = options.policy.to_padding();
+  compile.padding = padding_of(compile.policy);
   compile.batch_size = options.batch_size;
   compile.train = true;
   compile.evaluate = !options.eval_data.empty();

@@ -116,11 +116,6 @@ std::uint64_t total_weight_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::string precision_name(const passes::PrecisionPolicy& policy) {
-  if (policy.force_fp32) return "fp32";
-  return policy.low == DType::kBFloat16 ? "bf16" : "fp16";
-}
-
 }  // namespace
 
 StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options) {
@@ -143,7 +138,7 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
 
   PlanInputs inputs;
   inputs.model = model.get();
-  inputs.precision = precision_name(options.policy);
+  inputs.precision = precision_of(options.policy);
   inputs.result_may_be_absent = kernels::result_may_be_absent;
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {

@@ -47,8 +47,7 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   ctx.records.weight_bytes_before = weight_bytes(*model.graph);
   ctx.records.model = std::filesystem::path(path).filename().string();
   ctx.records.tool_version = MEZZO_VERSION;
-  ctx.records.precision =
-      policy.force_fp32 ? "fp32" : (policy.low == DType::kBFloat16 ? "bf16" : "fp16");
+  ctx.records.precision = precision_of(policy);
   const auto pipeline = passes::convert_pipeline(ctx);
   // Activations are counted once types are known, and again at the end.
   MEZZO_RETURN_IF_ERROR(

@@ -34,7 +34,7 @@ StatusOr<passes::PassContext> OptOptions::to_context() const {
   passes::PassContext ctx;
   MEZZO_ASSIGN_OR_RETURN(ctx.policy, policy.to_policy());
   MEZZO_ASSIGN_OR_RETURN(ctx.symbol_values, dims.parse());
-  ctx.padding = policy.to_padding();
+  ctx.padding = padding_of(ctx.policy);
   ctx.training_options = training;
   ctx.for_runtime = for_runtime;
   return ctx;

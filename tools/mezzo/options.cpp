@@ -10,12 +10,21 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
 #include "passes/precision/cost_model.h"
+#include "passes/precision/policy_file.h"
 #include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
 
 void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
   app.option_defaults()->group("Precision");
+  CLI::Option* file =
+      app.add_option("--policy", policy_file,
+                     "Policy file: pins, categories, rules; the options below go before it")
+          ->type_name("JSON");
+  app.add_option("--preset", preset, "A policy that comes with mezzo (default: default)")
+      ->type_name("NAME")
+      ->check(one_of(passes::preset_names()))
+      ->excludes(file);
   const std::vector<std::string> precisions = takes_fp32
                                                   ? std::vector<std::string>{"fp32", "bf16", "fp16"}
                                                   : std::vector<std::string>{"bf16", "fp16"};
@@ -31,50 +40,74 @@ void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
       ->type_name("OP");
   repeatable(app.add_option("--allow-op", allow_ops, "Run an operator type low; repeatable"))
       ->type_name("OP");
-  app.add_option("--assign", assign, "Free nodes: exact minimum cut, or painting as AMP tools do")
+  app.add_option("--assign", assign,
+                 "Free nodes: exact minimum cut, or painting as AMP tools do (default: cut)")
       ->type_name("METHOD")
-      ->check(one_of({"cut", "propagate"}))
-      ->capture_default_str();
-  std::vector<std::string> targets;
-  for (const auto& name : passes::target_names()) targets.emplace_back(name);
-  app.add_option("--target", target, "Machine whose cost model decides")
+      ->check(one_of({"cut", "propagate"}));
+  app.add_option("--target", target, "Machine whose cost model decides (default: cpu)")
       ->type_name("NAME")
-      ->check(one_of(targets))
-      ->capture_default_str();
-  app.add_option("--pad-channels", pad_channels, "Pad channels to a multiple of N, or off")
+      ->check(one_of(passes::target_names()));
+  app.add_option("--pad-channels", pad_channels,
+                 "Pad channels to a multiple of N, or off (default: off)")
       ->type_name("N")
-      ->check(one_of({"off", "8", "16", "32", "64"}))
-      ->capture_default_str();
+      ->check(one_of({"off", "8", "16", "32", "64"}));
   if (has_io) {
-    app.add_option("--io", io, "Types of graph inputs and outputs: as they are, or low")
+    app.add_option("--io", io,
+                   "Types of graph inputs and outputs: as they are, or low (default: keep)")
         ->type_name("TYPES")
-        ->check(one_of({"keep", "low"}))
-        ->capture_default_str();
+        ->check(one_of({"keep", "low"}));
   }
   app.option_defaults()->group("Options");
 }
 
+namespace {
+
+StatusOr<passes::PolicyFile> base_policy(const PolicyOptions& options) {
+  if (!options.policy_file.empty()) return passes::read_policy(options.policy_file);
+  return passes::find_preset(options.preset.empty() ? "default" : options.preset);
+}
+
+}  // namespace
+
 StatusOr<passes::PrecisionPolicy> PolicyOptions::to_policy() const {
-  passes::PrecisionPolicy policy;
-  policy.force_fp32 = force_fp32 || precision == "fp32";
-  policy.target = target;
-  policy.assign = assign == "cut" ? passes::AssignMethod::kCut : passes::AssignMethod::kPropagate;
-  policy.io = io == "low" ? passes::IoTypes::kLow : passes::IoTypes::kKeep;
-  // Volta has FP16 Tensor Cores only; all newer targets take BF16 as well.
-  const bool default_bf16 = target != "v100";
-  policy.low = precision == "bf16" || (precision.empty() && default_bf16) ? DType::kBFloat16
-                                                                          : DType::kFloat16;
+  using Precision = passes::PolicyFile::Precision;
+  MEZZO_ASSIGN_OR_RETURN(passes::PolicyFile file, base_policy(*this));
+  passes::PrecisionPolicy& policy = file.policy;
+  if (!target.empty()) policy.target = target;
+  if (!assign.empty())
+    policy.assign = assign == "cut" ? passes::AssignMethod::kCut : passes::AssignMethod::kPropagate;
+  if (!io.empty()) policy.io = io == "low" ? passes::IoTypes::kLow : passes::IoTypes::kKeep;
+  if (!pad_channels.empty())
+    policy.pad_channels = pad_channels == "off" ? 0 : std::atoi(pad_channels.c_str());
+  if (precision == "fp16") file.precision = Precision::kFp16;
+  if (precision == "bf16") file.precision = Precision::kBf16;
+  if (precision == "fp32" || force_fp32) file.precision = Precision::kFp32;
   policy.pins = pins;
   policy.deny_ops = deny_ops;
   policy.allow_ops = allow_ops;
-  return policy;
+  return file.resolve();
 }
 
-passes::PadOptions PolicyOptions::to_padding() const {
+std::string PolicyOptions::describe() const {
+  if (policy_file.empty() && preset.empty()) return force_fp32 ? "fp32" : precision;
+  const StatusOr<passes::PrecisionPolicy> policy = to_policy();
+  return policy.ok() ? passes::policy_json(*policy) : policy.status().message();
+}
+
+bool PolicyOptions::ask_for_precision() const {
+  return !precision.empty() || !policy_file.empty() || !preset.empty();
+}
+
+passes::PadOptions padding_of(const passes::PrecisionPolicy& policy) {
   passes::PadOptions padding;
-  padding.multiple = pad_channels == "off" ? 0 : std::atoi(pad_channels.c_str());
+  padding.multiple = policy.pad_channels;
   padding.always = padding.multiple > 0;  // asked for by name
   return padding;
+}
+
+std::string precision_of(const passes::PrecisionPolicy& policy) {
+  if (policy.force_fp32) return "fp32";
+  return policy.low == DType::kBFloat16 ? "bf16" : "fp16";
 }
 
 namespace {
@@ -95,25 +128,49 @@ Status check_pins(const passes::PrecisionPolicy& policy, const Records& records)
   return ok_status();
 }
 
-Status check_ops(const char* option, const std::vector<std::string>& ops, const Records& records) {
+// Operators of the model and of the catalogue.
+std::vector<std::string> known_ops(const Records& records) {
   std::vector<std::string> names;
   for (const NodeDecision& node : records.nodes) names.push_back(node.op_type);
   for (const OpDef* def : all_ops()) names.emplace_back(def->name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+Status check_ops(const char* option, const std::vector<std::string>& ops,
+                 const std::vector<std::string>& names) {
   for (const std::string& op : ops) {
-    if (std::find(names.begin(), names.end(), op) != names.end()) continue;
+    if (std::binary_search(names.begin(), names.end(), op)) continue;
     return invalid_argument(std::string(option) + " '" + printable(op) + "': no such operator." +
                             did_you_mean(op, names));
   }
   return ok_status();
 }
 
+void warn_of_slips(const passes::PrecisionPolicy& policy, const std::vector<std::string>& names,
+                   Records& records) {
+  for (const passes::PolicyRule& rule : policy.rules) {
+    for (const std::string& op : rule.ops) {
+      if (std::binary_search(names.begin(), names.end(), op)) continue;
+      const std::string suggestion = did_you_mean(op, names);
+      if (suggestion.empty()) continue;
+      records.warnings.push_back(passes::source_of(rule) + ": no operator of this model is '" +
+                                 printable(op) + "'." + suggestion);
+    }
+  }
+}
+
 }  // namespace
 
-Status check_policy_used(const passes::PrecisionPolicy& policy, const Records& records) {
+Status check_policy_used(const passes::PrecisionPolicy& policy, Records& records) {
   if (records.nodes.empty()) return ok_status();  // nothing was decided: --fp32
   MEZZO_RETURN_IF_ERROR(check_pins(policy, records));
-  MEZZO_RETURN_IF_ERROR(check_ops("--deny-op", policy.deny_ops, records));
-  return check_ops("--allow-op", policy.allow_ops, records);
+  const std::vector<std::string> names = known_ops(records);
+  MEZZO_RETURN_IF_ERROR(check_ops("--deny-op", policy.deny_ops, names));
+  MEZZO_RETURN_IF_ERROR(check_ops("--allow-op", policy.allow_ops, names));
+  warn_of_slips(policy, names, records);
+  return ok_status();
 }
 
 void DumpOptions::add_to(CLI::App& app) {

@@ -17,24 +17,33 @@ class App;
 
 namespace mezzo::cli {
 
-// Precision policy as given on the command line; to_policy() checks and translates.
+// Precision policy as given on the command line; to_policy() checks and translates. What is not
+// given (empty) is as the policy file, the preset, or else the default policy says.
 struct PolicyOptions {
-  std::string precision;    // "", "fp16", "bf16" or, for train and compile, "fp32"
+  std::string policy_file, preset;
+  std::string precision;    // "fp16", "bf16" or, for train and compile, "fp32"
   bool force_fp32 = false;  // --fp32
-  std::string assign = "cut";
-  std::string io = "keep";
-  std::string target = "cpu";
-  std::string pad_channels = "off";
+  std::string assign, io, target, pad_channels;
   std::vector<std::string> pins, deny_ops, allow_ops;
 
   void add_to(CLI::App& app, bool takes_fp32, bool has_io);
+  // InvalidArgument: the policy file cannot be read or is none.
   StatusOr<passes::PrecisionPolicy> to_policy() const;
-  passes::PadOptions to_padding() const;
+  // Does anything given say which type to run in? (--precision, --policy, --preset)
+  bool ask_for_precision() const;
+  // For digests: the same for the same decisions of a run.
+  std::string describe() const;
 };
 
+passes::PadOptions padding_of(const passes::PrecisionPolicy& policy);
+// "fp16", "bf16" or "fp32".
+std::string precision_of(const passes::PrecisionPolicy& policy);
+
 // InvalidArgument where a --pin matches no node, or --deny-op or --allow-op names an operator that
-// neither the model nor the catalogue has: most likely a slip. `records` are those of the run.
-Status check_policy_used(const passes::PrecisionPolicy& policy, const Records& records);
+// neither the model nor the catalogue has: most likely a slip. In a policy file, which may serve
+// many models, a name that is nearly one of an operator is worth a warning. `records` are those of
+// the run.
+Status check_policy_used(const passes::PrecisionPolicy& policy, Records& records);
 
 struct DumpOptions {
   std::string dump_to;

@@ -206,7 +206,8 @@ Status TrainOptions::read() {
   trainer.schedule.base_lr = trainer.optimizer.lr;
   if (!betas_.empty())
     MEZZO_RETURN_IF_ERROR(parse_betas(betas_, trainer.optimizer.beta1, trainer.optimizer.beta2));
-  const bool fp16 = policy.precision == "fp16" && !policy.force_fp32;
+  MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
+  const bool fp16 = precision_of(chosen) == "fp16";
   const std::string mode = !loss_scale_.empty() ? loss_scale_ : fp16 ? "dynamic" : "off";
   MEZZO_RETURN_IF_ERROR(runtime::parse_loss_scale(mode, trainer.loss_scale));
   MEZZO_RETURN_IF_ERROR(parse_scale_limit(loss_scale_max_, trainer.loss_scale.max_scale));
@@ -221,9 +222,8 @@ Status TrainOptions::read() {
 std::string TrainOptions::digest() const {
   const runtime::OptimizerGroup& group = trainer.optimizer;
   std::string text = std::filesystem::path(model).filename().string();
-  for (const std::string& word :
-       {policy.force_fp32 ? std::string("fp32") : policy.precision, optimizer_, schedule_,
-        std::to_string(batch_size), std::to_string(trainer.accumulate)}) {
+  for (const std::string& word : {policy.describe(), optimizer_, schedule_,
+                                  std::to_string(batch_size), std::to_string(trainer.accumulate)}) {
     text += " " + word;
   }
   const std::array numbers = {group.lr,    group.momentum, group.weight_decay, group.beta1,

@@ -1,0 +1,488 @@
+#include "passes/precision/policy_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "compiler/ops/schema.h"
+#include "compiler/support/json_util.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/text.h"
+#include "passes/precision/cost_model.h"
+
+namespace mezzo::passes {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+constexpr int kMostNesting = 8;
+constexpr std::size_t kMostRules = 4096;
+constexpr std::size_t kMostWords = 1024;   // in a list of a rule
+constexpr std::size_t kMostText = 1024;    // bytes of a name or an expression
+constexpr std::int64_t kMostSlots = 4096;  // operands or results of a node
+constexpr int kMostExtends = 8;
+constexpr int kVersion = 1;
+constexpr std::int64_t kNewestOpset = std::numeric_limits<std::int32_t>::max();
+
+template <typename T>
+struct Word {
+  std::string_view text;
+  T value;
+};
+
+constexpr Word<PolicyFile::Precision> kPrecisions[] = {{"auto", PolicyFile::Precision::kAuto},
+                                                       {"fp16", PolicyFile::Precision::kFp16},
+                                                       {"bf16", PolicyFile::Precision::kBf16},
+                                                       {"fp32", PolicyFile::Precision::kFp32}};
+constexpr Word<IoTypes> kIoTypes[] = {{"keep", IoTypes::kKeep}, {"low", IoTypes::kLow}};
+constexpr Word<AssignMethod> kAssign[] = {{"cut", AssignMethod::kCut},
+                                          {"propagate", AssignMethod::kPropagate}};
+constexpr Word<int> kPadding[] = {{"off", 0}, {"8", 8}, {"16", 16}, {"32", 32}, {"64", 64}};
+constexpr Word<CategoryRun> kRuns[] = {
+    {"low", CategoryRun::kLow}, {"free", CategoryRun::kFree}, {"fp32", CategoryRun::kFp32}};
+constexpr Word<RuleEffect> kEffects[] = {{"fp32", RuleEffect::kFp32},
+                                         {"low", RuleEffect::kLow},
+                                         {"fp32-statistics", RuleEffect::kFp32Statistics},
+                                         {"allow", RuleEffect::kAllow},
+                                         {"infer", RuleEffect::kInfer},
+                                         {"clear", RuleEffect::kClear},
+                                         {"deny", RuleEffect::kDeny}};
+constexpr Word<RangeChecks> kRangeChecks[] = {{"graph", RangeChecks::kGraph},
+                                              {"constants", RangeChecks::kConstants},
+                                              {"off", RangeChecks::kOff}};
+constexpr Word<Pin> kEmbeddingPins[] = {
+    {"fp32", Pin::kFp32}, {"low", Pin::kLow}, {"free", Pin::kFree}};
+constexpr Word<Pin> kNormalizationPins[] = {
+    {"fp32", Pin::kFp32}, {"fp32-statistics", Pin::kFp32Statistics}, {"free", Pin::kFree}};
+constexpr Word<Pin> kOtherPins[] = {{"fp32", Pin::kFp32}, {"free", Pin::kFree}};
+
+std::string shown(const json& value) { return printable(json_text(value), 60); }
+
+// A value and the place it stands at.
+struct Place {
+  const json& value;
+  std::string where;
+
+  Status wrong(std::string_view expected) const {
+    return invalid_argument(where + ": expected " + std::string(expected) + ", got " +
+                            shown(value));
+  }
+};
+
+using ReadField = Status (*)(const Place& at, PolicyFile& out);
+using ReadRuleField = Status (*)(const Place& at, PolicyRule& out);
+
+template <typename Reader>
+struct Field {
+  std::string_view key;
+  Reader read;
+};
+
+template <typename T>
+Status read_word(const Place& at, std::span<const Word<T>> words, T& out) {
+  std::vector<std::string> names;
+  for (const Word<T>& word : words) {
+    if (at.value.is_string() && at.value.get_ref<const std::string&>() == word.text) {
+      out = word.value;
+      return ok_status();
+    }
+    names.emplace_back(word.text);
+  }
+  const Status status = at.wrong("one of " + join(names, ", "));
+  if (!at.value.is_string()) return status;
+  return invalid_argument(status.message() + "." +
+                          did_you_mean(at.value.get_ref<const std::string&>(), names));
+}
+
+Status read_text(const Place& at, std::string& out) {
+  if (!at.value.is_string()) return at.wrong("text");
+  if (at.value.get_ref<const std::string&>().size() > kMostText)
+    return at.wrong("at most " + std::to_string(kMostText) + " bytes of text");
+  out = at.value.get<std::string>();
+  return ok_status();
+}
+
+Status read_pattern(const Place& at, std::string& out) {
+  MEZZO_RETURN_IF_ERROR(read_text(at, out));
+  if (out.empty()) return at.wrong("a regular expression, which matches anywhere in the name");
+  return Pattern::compile(out, at.where + ":").status();
+}
+
+Status read_number(const Place& at, double least, double most, std::string_view expected,
+                   double& out) {
+  if (!at.value.is_number()) return at.wrong(expected);
+  const double number = at.value.get<double>();
+  if (!std::isfinite(number) || number < least || number > most) return at.wrong(expected);
+  out = number;
+  return ok_status();
+}
+
+Status check_size(const Place& at, std::size_t most, std::string_view what) {
+  if (!at.value.is_array()) return at.wrong("an array of " + std::string(what));
+  if (at.value.size() <= most) return ok_status();
+  return invalid_argument(at.where + ": expected at most " + std::to_string(most) + " " +
+                          std::string(what) + ", got " + std::to_string(at.value.size()));
+}
+
+// Text, or an array of texts.
+Status read_texts(const Place& at, std::vector<std::string>& out) {
+  out.clear();
+  if (at.value.is_string()) {
+    out.emplace_back();
+    MEZZO_RETURN_IF_ERROR(read_text(at, out.back()));
+  } else {
+    if (!at.value.is_array() || at.value.empty()) return at.wrong("text or an array of texts");
+    MEZZO_RETURN_IF_ERROR(check_size(at, kMostWords, "texts"));
+    for (std::size_t i = 0; i < at.value.size(); ++i) {
+      out.emplace_back();
+      MEZZO_RETURN_IF_ERROR(
+          read_text({at.value[i], at.where + "[" + std::to_string(i) + "]"}, out.back()));
+    }
+  }
+  if (std::find(out.begin(), out.end(), std::string()) != out.end())
+    return at.wrong("no empty text");
+  return ok_status();
+}
+
+Status read_slots(const Place& at, std::optional<std::vector<std::int64_t>>& out) {
+  MEZZO_RETURN_IF_ERROR(check_size(at, kMostWords, "numbers"));
+  out.emplace();
+  for (const json& slot : at.value) {
+    const bool fits = slot.is_number_unsigned() &&
+                      slot.get<std::uint64_t>() < static_cast<std::uint64_t>(kMostSlots);
+    if (!fits) {
+      return at.wrong("whole numbers from 0 to " + std::to_string(kMostSlots - 1) +
+                      " (positions, the first is 0)");
+    }
+    out->push_back(slot.get<std::int64_t>());
+  }
+  return ok_status();
+}
+
+Status read_metadata(const Place& at, PolicyRule& rule) {
+  if (!at.value.is_object() || at.value.empty())
+    return at.wrong("an object of metadata keys and expressions");
+  if (at.value.size() > kMostWords)
+    return at.wrong("at most " + std::to_string(kMostWords) + " keys");
+  rule.metadata.clear();
+  for (const auto& [key, value] : at.value.items()) {
+    MEZZO_RETURN_IF_ERROR(
+        read_pattern({value, at.where + "." + printable(key, 60)}, rule.metadata[key]));
+  }
+  return ok_status();
+}
+
+// Reads every member by its field; an unknown key is an error.
+template <typename Fields, typename Out>
+Status read_object(const Place& at, const Fields& fields, Out& out) {
+  if (!at.value.is_object()) return at.wrong("an object");
+  for (const auto& [key, value] : at.value.items()) {
+    const auto field = std::find_if(std::begin(fields), std::end(fields),
+                                    [&](const auto& f) { return f.key == key; });
+    const std::string where = at.where + (at.where.ends_with(": ") ? "" : ".") + printable(key, 60);
+    if (field == std::end(fields)) {
+      std::vector<std::string> keys;
+      for (const auto& f : fields) keys.emplace_back(f.key);
+      return invalid_argument(where + ": unknown key." + did_you_mean(key, keys) +
+                              " Hint: there are " + join(keys, ", "));
+    }
+    MEZZO_RETURN_IF_ERROR(field->read({value, where}, out));
+  }
+  return ok_status();
+}
+
+// --- fields of a rule -----------------------------------------------------------------------
+
+constexpr Field<ReadRuleField> kRuleFields[] = {
+    {"name", [](const Place& at, PolicyRule& out) { return read_text(at, out.name); }},
+    {"op", [](const Place& at, PolicyRule& out) { return read_texts(at, out.ops); }},
+    {"domain",
+     [](const Place& at, PolicyRule& out) {
+       MEZZO_RETURN_IF_ERROR(read_text(at, out.domain.emplace()));
+       if (*out.domain == "ai.onnx") out.domain = "";
+       return ok_status();
+     }},
+    {"node", [](const Place& at, PolicyRule& out) { return read_pattern(at, out.node); }},
+    {"metadata", read_metadata},
+    {"set", [](const Place& at,
+               PolicyRule& out) { return read_word<RuleEffect>(at, kEffects, out.effect); }},
+    {"operands", [](const Place& at, PolicyRule& out) { return read_slots(at, out.operands); }},
+    {"results", [](const Place& at, PolicyRule& out) { return read_slots(at, out.results); }},
+};
+
+Status read_rule(const Place& at, PolicyRule& rule) {
+  MEZZO_RETURN_IF_ERROR(read_object(at, kRuleFields, rule));
+  const auto needs = [&](std::string_view what) {
+    return invalid_argument(at.where + ": expected " + std::string(what));
+  };
+  if (!at.value.contains("set"))
+    return needs(
+        "'set', which says how the nodes run: fp32, low, fp32-statistics, allow, infer, clear or "
+        "deny");
+  if (rule.ops.empty() && rule.node.empty() && rule.metadata.empty() && !rule.domain)
+    return needs("'op', 'domain', 'node' or 'metadata', which say for which nodes it holds");
+  if (!rule.operands && !rule.results) return ok_status();
+  if (rule.ops.empty())
+    return needs("'op' beside 'operands' and 'results': positions belong to an operator");
+  if (rule.effect == RuleEffect::kFp32 || rule.effect == RuleEffect::kFp32Statistics ||
+      rule.effect == RuleEffect::kDeny) {
+    return needs("no 'operands' and 'results' in a rule that keeps FP32: they say what is low");
+  }
+  for (const std::string& op : rule.ops) {
+    if (has_schema(op, rule.domain.value_or(""), kNewestOpset)) {
+      return needs("no 'operands' and 'results' for '" + printable(op, 60) +
+                   "', whose schema says what may be low. Hint: they are for custom operators; "
+                   "give 'domain' if this is one");
+    }
+  }
+  return ok_status();
+}
+
+Status read_rules(const Place& at, PolicyFile& out) {
+  MEZZO_RETURN_IF_ERROR(check_size(at, kMostRules, "rules"));
+  for (std::size_t i = 0; i < at.value.size(); ++i) {
+    PolicyRule rule;
+    rule.origin = at.where + "[" + std::to_string(i) + "]";
+    MEZZO_RETURN_IF_ERROR(read_rule({at.value[i], rule.origin}, rule));
+    out.policy.rules.push_back(std::move(rule));
+  }
+  return ok_status();
+}
+
+// --- fields of the policy -------------------------------------------------------------------
+
+constexpr Field<ReadField> kPinFields[] = {
+    {"embedding",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<Pin>(at, kEmbeddingPins, out.policy.embedding);
+     }},
+    {"normalization",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<Pin>(at, kNormalizationPins, out.policy.normalization);
+     }},
+    {"softmax", [](const Place& at,
+                   PolicyFile& out) { return read_word<Pin>(at, kOtherPins, out.policy.softmax); }},
+    {"loss", [](const Place& at,
+                PolicyFile& out) { return read_word<Pin>(at, kOtherPins, out.policy.loss); }},
+    {"output_layer",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<Pin>(at, kOtherPins, out.policy.output_layer);
+     }},
+    {"residual_sum",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<Pin>(at, kOtherPins, out.policy.residual_sum);
+     }},
+};
+
+template <CategoryRun PrecisionPolicy::*kMember>
+Status read_run(const Place& at, PolicyFile& out) {
+  return read_word<CategoryRun>(at, kRuns, out.policy.*kMember);
+}
+constexpr Field<ReadField> kCategoryFields[] = {
+    {"allow", read_run<&PrecisionPolicy::allow>},
+    {"infer", read_run<&PrecisionPolicy::infer>},
+    {"clear", read_run<&PrecisionPolicy::clear>},
+    {"deny", read_run<&PrecisionPolicy::deny>},
+};
+
+constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr Field<ReadField> kThresholdFields[] = {
+    {"mask",
+     [](const Place& at, PolicyFile& out) {
+       return read_number(at, -kLargest, 0, "a number of at most 0", out.policy.thresholds.mask);
+     }},
+    {"activation",
+     [](const Place& at, PolicyFile& out) {
+       return read_number(at, 1, kLargest, "a number of at least 1",
+                          out.policy.thresholds.activation);
+     }},
+    {"smallest_constant",
+     [](const Place& at, PolicyFile& out) {
+       return read_number(at, 0, kLargest, "a number of at least 0",
+                          out.policy.thresholds.smallest_constant);
+     }},
+    {"min_flops",
+     [](const Place& at, PolicyFile& out) {
+       return read_number(at, 0, kLargest, "a number of at least 0",
+                          out.policy.thresholds.min_flops);
+     }},
+};
+
+Status read_target(const Place& at, PolicyFile& out) {
+  const std::vector<std::string> names = target_names();
+  std::vector<Word<std::string_view>> words;
+  for (const std::string& name : names) words.push_back({name, name});
+  std::string_view chosen;
+  MEZZO_RETURN_IF_ERROR(read_word<std::string_view>(at, words, chosen));
+  out.policy.target = std::string(chosen);
+  return ok_status();
+}
+
+Status read_version(const Place& at, PolicyFile&) {
+  if (at.value.is_number_integer() && at.value == kVersion) return ok_status();
+  return at.wrong(std::to_string(kVersion) + ", the format of this version of mezzo");
+}
+
+Status ignore_text(const Place& at, PolicyFile&) {
+  return at.value.is_string() ? ok_status() : at.wrong("text");
+}
+
+Status read_padding(const Place& at, PolicyFile& out) {
+  for (const Word<int>& word : kPadding) {
+    if (at.value.is_number_integer() && word.value > 0 && at.value == word.value) {
+      out.policy.pad_channels = word.value;
+      return ok_status();
+    }
+  }
+  if (at.value != "off") return at.wrong("8, 16, 32, 64 or \"off\"");
+  out.policy.pad_channels = 0;
+  return ok_status();
+}
+
+Status refuse_calibration(const Place& at, PolicyFile&) {
+  if (at.value.is_null()) return ok_status();
+  return unimplemented(at.where +
+                       ": this version of mezzo measures no ranges, so nothing would follow from "
+                       "it. Hint: leave it out or null");
+}
+
+constexpr Field<ReadField> kFields[] = {
+    {"$schema", ignore_text},
+    {"version", read_version},
+    {"description", ignore_text},
+    // The base has been read by then.
+    {"extends", ignore_text},
+    {"precision",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<PolicyFile::Precision>(at, kPrecisions, out.precision);
+     }},
+    {"io", [](const Place& at,
+              PolicyFile& out) { return read_word<IoTypes>(at, kIoTypes, out.policy.io); }},
+    {"target", read_target},
+    {"assign",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<AssignMethod>(at, kAssign, out.policy.assign);
+     }},
+    {"pad_channels", read_padding},
+    {"pins", [](const Place& at, PolicyFile& out) { return read_object(at, kPinFields, out); }},
+    {"categories",
+     [](const Place& at, PolicyFile& out) { return read_object(at, kCategoryFields, out); }},
+    {"rules", read_rules},
+    {"range_check",
+     [](const Place& at, PolicyFile& out) {
+       return read_word<RangeChecks>(at, kRangeChecks, out.policy.range_check);
+     }},
+    {"thresholds",
+     [](const Place& at, PolicyFile& out) { return read_object(at, kThresholdFields, out); }},
+    {"calibration", refuse_calibration},
+};
+
+// --- the whole -------------------------------------------------------------------------------
+
+// Brackets open at once, those in texts aside.
+int nesting(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text && c == '\\') ++i;
+    if (c == '"') in_text = !in_text;
+    if (in_text) continue;
+    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
+    if (c == '}' || c == ']') --depth;
+  }
+  return deepest;
+}
+
+StatusOr<PolicyFile> preset_at(std::string_view name, std::string_view asked_by, int depth);
+
+StatusOr<PolicyFile> parse(std::string_view text, std::string_view where, std::string_view name,
+                           int depth) {
+  const std::string file(where);
+  if (text.size() > kMostBytes) {
+    return invalid_argument(file + ": expected at most " + format_bytes(kMostBytes) +
+                            " of JSON, got " + format_bytes(text.size()));
+  }
+  if (const int deepest = nesting(text); deepest > kMostNesting) {
+    return invalid_argument(file + ": expected at most " + std::to_string(kMostNesting) +
+                            " brackets in one another, got " + std::to_string(deepest));
+  }
+  MEZZO_ASSIGN_OR_RETURN(const json object, parse_json(text, where));
+  if (!object.is_object()) {
+    return invalid_argument(file +
+                            ": expected a JSON object, such as {\"extends\": \"inference\"}");
+  }
+  PolicyFile out;
+  std::string base = "default";
+  const auto extends = object.find("extends");
+  if (extends != object.end())
+    MEZZO_RETURN_IF_ERROR(read_text({*extends, file + ": extends"}, base));
+  const bool starts_the_chain = extends == object.end() && name == base;
+  if (!starts_the_chain) {
+    MEZZO_ASSIGN_OR_RETURN(out, preset_at(base, file + ": extends", depth + 1));
+  }
+  out.policy.name = std::string(name);
+  MEZZO_RETURN_IF_ERROR(read_object({object, file + ": "}, kFields, out));
+  return out;
+}
+
+StatusOr<PolicyFile> preset_at(std::string_view name, std::string_view asked_by, int depth) {
+  for (const Preset& preset : presets()) {
+    if (preset.name != name) continue;
+    if (depth > kMostExtends) return internal_error("presets extend one another without end");
+    return parse(preset.json, preset.name, preset.name, depth);
+  }
+  const std::vector<std::string> names = preset_names();
+  return invalid_argument(std::string(asked_by) + " '" + printable(name, 60) +
+                          "': no such preset." + did_you_mean(name, names) + " There are " +
+                          join(names, ", "));
+}
+
+template <typename Fields>
+std::vector<std::string> keys_of(const Fields& fields) {
+  std::vector<std::string> keys;
+  for (const auto& field : fields) keys.emplace_back(field.key);
+  return keys;
+}
+
+}  // namespace
+
+PrecisionPolicy PolicyFile::resolve() const {
+  PrecisionPolicy resolved = policy;
+  resolved.force_fp32 = precision == Precision::kFp32;
+  const bool bf16 =
+      precision == Precision::kBf16 || (precision != Precision::kFp16 && policy.target != "v100");
+  resolved.low = bf16 ? DType::kBFloat16 : DType::kFloat16;
+  return resolved;
+}
+
+StatusOr<PolicyFile> parse_policy(std::string_view json, std::string_view where) {
+  return parse(json, where, where, 0);
+}
+
+StatusOr<PolicyFile> read_policy(const std::string& path) {
+  MEZZO_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  const auto bytes = file->bytes();
+  return parse_policy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, printable(path));
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.emplace_back(preset.name);
+  return names;
+}
+
+StatusOr<PolicyFile> find_preset(std::string_view name) { return preset_at(name, "--preset", 0); }
+
+std::vector<std::pair<std::string, std::vector<std::string>>> policy_keys() {
+  return {{"", keys_of(kFields)},
+          {"pins", keys_of(kPinFields)},
+          {"categories", keys_of(kCategoryFields)},
+          {"thresholds", keys_of(kThresholdFields)},
+          {"rules[]", keys_of(kRuleFields)}};
+}
+
+}  // namespace mezzo::passes

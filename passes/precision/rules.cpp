@@ -1,0 +1,124 @@
+#include "passes/precision/rules.h"
+
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/schema.h"
+
+namespace mezzo::passes {
+namespace {
+
+bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == DType::kFloat32; }
+
+// Its element type is not known.
+bool may_be_tensor(const Type& type) {
+  return type.dtype() == DType::kNone &&
+         (type.kind == Type::Kind::kUnknown || type.kind == Type::Kind::kTensor);
+}
+
+bool listed(const std::optional<std::vector<std::int64_t>>& slots, std::size_t index) {
+  return !slots ||
+         std::find(slots->begin(), slots->end(), static_cast<std::int64_t>(index)) != slots->end();
+}
+
+bool matches_name(const Pattern& pattern, const Node& node) {
+  if (!node.name.empty()) return pattern.matches(node.name);
+  return std::any_of(node.results().begin(), node.results().end(), [&](const Value* result) {
+    return result != nullptr && pattern.matches(result->name());
+  });
+}
+
+bool matches_metadata(const std::string& key, const Pattern& pattern, const Node& node) {
+  return std::any_of(node.metadata.begin(), node.metadata.end(), [&](const auto& entry) {
+    return entry.first == key && pattern.matches(entry.second);
+  });
+}
+
+}  // namespace
+
+StatusOr<RuleMatcher> RuleMatcher::create(const PrecisionPolicy& policy) {
+  RuleMatcher matcher;
+  for (PolicyRule& rule : policy.all_rules()) {
+    Compiled compiled;
+    if (!rule.node.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(rule.node, rule.origin + ": node"));
+      compiled.node.push_back(std::move(pattern));
+    }
+    for (const auto& [key, text] : rule.metadata) {
+      MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, rule.origin + ": metadata"));
+      compiled.metadata.emplace_back(key, std::move(pattern));
+    }
+    compiled.rule = std::move(rule);
+    matcher.rules_.push_front(std::move(compiled));
+  }
+  return matcher;
+}
+
+const PolicyRule* RuleMatcher::find(const Node& node, std::string_view spelled) const {
+  for (const Compiled& compiled : rules_) {
+    if (matches(compiled, node, spelled)) return &compiled.rule;
+  }
+  return nullptr;
+}
+
+bool RuleMatcher::matches(const Compiled& compiled, const Node& node, std::string_view spelled) {
+  const PolicyRule& rule = compiled.rule;
+  if (!rule.ops.empty() && std::find(rule.ops.begin(), rule.ops.end(), spelled) == rule.ops.end())
+    return false;
+  if (rule.domain && *rule.domain != node.domain()) return false;
+  if (!compiled.node.empty() && !matches_name(compiled.node.front(), node)) return false;
+  return std::all_of(compiled.metadata.begin(), compiled.metadata.end(), [&](const auto& entry) {
+    return matches_metadata(entry.first, entry.second, node);
+  });
+}
+
+bool takes_slots_from_rules(const Node& node, const Model& model) {
+  if (!node.subgraphs().empty()) return false;
+  const bool calls_function =
+      std::any_of(model.functions.begin(), model.functions.end(), [&](const auto& function) {
+        return function->name == node.op_type() && function->domain == node.domain();
+      });
+  return !calls_function && !has_schema(node.op_type(), node.domain(), model.opset(node.domain()));
+}
+
+LowSlots slots_by_rule(const Node& node, const PolicyRule& rule) {
+  LowSlots slots;
+  for (std::size_t i = 0; i < node.operand_count(); ++i)
+    slots.operands.push_back(is_fp32(node.operand(i)) && listed(rule.operands, i));
+  for (std::size_t i = 0; i < node.results().size(); ++i)
+    slots.results.push_back(is_fp32(node.result(i)) && listed(rule.results, i));
+  const auto any = [](const std::vector<bool>& list) {
+    return std::find(list.begin(), list.end(), true) != list.end();
+  };
+  slots.possible = any(slots.operands) || any(slots.results);
+  if (!slots.possible) slots.why_not = rule.origin + " names no FP32 operand or result";
+  return slots;
+}
+
+StatusOr<bool> declare_results(Model& model, const PrecisionPolicy& policy) {
+  const bool lists_any =
+      std::any_of(policy.rules.begin(), policy.rules.end(),
+                  [](const PolicyRule& rule) { return rule.results.has_value(); });
+  if (!lists_any) return false;
+  MEZZO_ASSIGN_OR_RETURN(const RuleMatcher rules, RuleMatcher::create(policy));
+  bool declared = false;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      if (!takes_slots_from_rules(*node, model)) continue;
+      const PolicyRule* rule = rules.find(*node, node->op_type());
+      if (rule == nullptr || !rule->results) continue;
+      for (std::size_t i = 0; i < node->results().size(); ++i) {
+        Value* result = node->result(i);
+        if (result == nullptr || !listed(rule->results, i) || !may_be_tensor(result->type))
+          continue;
+        TensorType type = result->type.tensor;
+        type.dtype = DType::kFloat32;
+        result->type = type;
+        declared = true;
+      }
+    }
+  });
+  return declared;
+}
+
+}  // namespace mezzo::passes
