@@ -56,7 +56,7 @@ g (float[2,4,8,8] x) => (float[2,4,8,8] y)
 {
   ["/stem/conv"] a = Conv (x, k)
   ["/aspp/conv"] b = Conv (a, k)
-  ["/aspp/exp"] c = Exp (b)
+  ["/aspp/sqrt"] c = Sqrt (b)
   ["/aspp/relu"] d = Relu (c)
   ["/head/conv"] y = Conv (d, k)
 })";
@@ -75,31 +75,31 @@ TEST(Rules, KeepARegion) {
 TEST(Rules, TheLastThatMatchesDecides) {
   const Outcome out = convert(kBlocks, R"({"rules": [
       {"op": "Conv", "set": "fp32"},
-      {"op": ["Conv", "Exp"], "node": "^/(aspp|head)/", "set": "allow"},
+      {"op": ["Conv", "Sqrt"], "node": "^/(aspp|head)/", "set": "allow"},
       {"node": "^/head/", "set": "deny"}]})");
   EXPECT_FALSE(out.low("/stem/conv"));
   EXPECT_TRUE(out.low("/aspp/conv"));
-  EXPECT_TRUE(out.low("/aspp/exp"));
+  EXPECT_TRUE(out.low("/aspp/sqrt"));
   EXPECT_FALSE(out.low("/head/conv"));
   EXPECT_EQ(out.cause("/stem/conv"), "policy.json: rules[0]");
-  EXPECT_EQ(out.cause("/aspp/exp"), "allow by policy.json: rules[1]");
-  EXPECT_EQ(out.of("/aspp/exp").rule, Rule::kPolicy);
+  EXPECT_EQ(out.cause("/aspp/sqrt"), "allow by policy.json: rules[1]");
+  EXPECT_EQ(out.of("/aspp/sqrt").rule, Rule::kPolicy);
   EXPECT_EQ(out.cause("/head/conv"), "deny by policy.json: rules[2]");
 }
 
 TEST(Rules, OptionsGoBeforeThem) {
   PassContext ctx;
-  ctx.policy =
-      test::value_or_die(parse_policy(R"({"rules": [{"op": ["Conv", "Exp"], "set": "low"}]})", "p"))
-          .resolve();
+  ctx.policy = test::value_or_die(
+                   parse_policy(R"({"rules": [{"op": ["Conv", "Sqrt"], "set": "low"}]})", "p"))
+                   .resolve();
   ctx.policy.pins = {"^/stem/"};
-  ctx.policy.deny_ops = {"Exp"};
+  ctx.policy.deny_ops = {"Sqrt"};
   const auto model = test::value_or_die(import_text(kBlocks));
   ASSERT_THAT(run_passes(*model, ctx, convert_pipeline(ctx)), IsOk());
   std::map<std::string, std::string> causes;
   for (const NodeDecision& node : ctx.records.nodes) causes[node.node] = node.cause;
   EXPECT_EQ(causes["/stem/conv"], "--pin ^/stem/");
-  EXPECT_EQ(causes["/aspp/exp"], "--deny-op Exp");
+  EXPECT_EQ(causes["/aspp/sqrt"], "--deny-op Sqrt");
   EXPECT_EQ(causes["/head/conv"], "p: rules[0]");
 }
 
@@ -292,8 +292,8 @@ TEST(Categories, CanBeKeptOrForced) {
   const Outcome kept = convert(kBlocks, R"({"categories": {"infer": "fp32", "deny": "low"}})");
   EXPECT_FALSE(kept.low("/aspp/relu"));
   EXPECT_EQ(kept.cause("/aspp/relu"), "infer: FP32 by the policy's categories");
-  EXPECT_TRUE(kept.low("/aspp/exp"));
-  EXPECT_EQ(kept.cause("/aspp/exp"), "deny: low by the policy's categories");
+  EXPECT_TRUE(kept.low("/aspp/sqrt"));
+  EXPECT_EQ(kept.cause("/aspp/sqrt"), "deny: low by the policy's categories");
   const Outcome none = convert(kBlocks, R"({"categories": {"allow": "fp32"}})");
   EXPECT_FALSE(none.low("/stem/conv"));
 }
@@ -304,25 +304,64 @@ TEST(Thresholds, SmallContractionsAreFree) {
   EXPECT_THAT(out.cause("/stem/conv"), HasSubstr("under the least FLOPs of the policy"));
 }
 
-TEST(Thresholds, MasksAndScalars) {
+TEST(Thresholds, MasksAndSmallConstants) {
   const std::string text = R"(
 <ir_version: 10, opset_import: ["" : 21]>
-g (float[2,2] x) => (float[2,2] y)
+g (float[2,2] x, bool[2,2] hidden) => (float[2,2] y)
 <float[2,2] w = {1, 2, 3, 4}, float never = {-70000}, float tiny = {1e-3}>
 {
   [first] a = MatMul (x, w)
-  [mask] b = Add (a, never)
-  [eps] c = Add (b, tiny)
+  [mask] b = Where (hidden, never, a)
+  [bound] c = Max (b, tiny)
   [last] y = MatMul (c, w)
 })";
   const Outcome usual = convert(text, "{}");
-  EXPECT_TRUE(usual.low("mask"));
-  EXPECT_TRUE(usual.low("eps"));
+  EXPECT_TRUE(usual.low("mask")) << usual.cause("mask");
+  EXPECT_TRUE(usual.low("bound")) << usual.cause("bound");
   const Outcome strict =
-      convert(text, R"({"thresholds": {"mask": -1e9, "smallest_scalar": 0.01}})");
+      convert(text, R"({"thresholds": {"mask": -1e9, "smallest_constant": 0.01}})");
   EXPECT_FALSE(strict.low("mask"));
-  EXPECT_FALSE(strict.low("eps"));
-  EXPECT_THAT(strict.cause("eps"), HasSubstr("below the policy's 0.01"));
+  EXPECT_FALSE(strict.low("bound"));
+  EXPECT_THAT(strict.cause("bound"), HasSubstr("below the policy's 0.01"));
+}
+
+// A mean over 2048 elements, each counted as 64, passes 65504 on the way.
+TEST(Thresholds, AnActivationMayCountForLess) {
+  const std::string text = R"(
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,2048,2] x) => (float[2,2] y)
+<float[2,2] w = {1, 2, 3, 4}, int64[1] axis = {1}>
+{
+  [first] a = MatMul (x, w)
+  [mean] m = ReduceMean <keepdims = 0> (a, axis)
+  [last] y = MatMul (m, w)
+})";
+  EXPECT_FALSE(convert(text, "{}").low("mean"));
+  EXPECT_TRUE(convert(text, R"({"thresholds": {"activation": 8}})").low("mean"));
+}
+
+TEST(RangeChecks, CanBeLimitedToConstants) {
+  const std::string text = R"(
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,2] x) => (float[2,2] y)
+<float[2,2] w = {1, 2, 3, 4}, float big = {1e6}>
+{
+  [first] a = MatMul (x, w)
+  [exp] b = Exp (a)
+  [scaled] c = Mul (b, big)
+  [last] y = MatMul (c, w)
+})";
+  const std::string rules = R"(, "rules": [{"op": ["Exp", "Mul"], "set": "allow"}]})";
+  const Outcome graph = convert(text, R"({"range_check": "graph")" + rules);
+  EXPECT_FALSE(graph.low("exp"));
+  EXPECT_FALSE(graph.low("scaled"));
+  const Outcome constants = convert(text, R"({"range_check": "constants")" + rules);
+  EXPECT_TRUE(constants.low("exp"));
+  EXPECT_FALSE(constants.low("scaled"));
+  EXPECT_THAT(constants.cause("scaled"), HasSubstr("constant 'big' holds 1e+06"));
+  const Outcome off = convert(text, R"({"range_check": "off")" + rules);
+  EXPECT_TRUE(off.low("exp"));
+  EXPECT_TRUE(off.low("scaled"));
 }
 
 }  // namespace
