@@ -144,17 +144,41 @@ std::string_view result_type_variable(const Node& node, std::size_t index, std::
   return facts ? std::string_view(facts->type_variable) : std::string_view();
 }
 
-std::int64_t first_opset_accepting(std::string_view op_type, std::string_view domain, DType dtype) {
+namespace {
+
+template <typename Parameters>
+bool first_takes(const Parameters& parameters, const std::string& type) {
+  if (parameters.empty()) return false;
+  const auto& types = parameters[0].GetTypes();
+  return std::any_of(types.begin(), types.end(),
+                     [&](const std::string* candidate) { return *candidate == type; });
+}
+
+// The least opset whose schema satisfies `test`; 0 if none does.
+template <typename Test>
+std::int64_t first_opset(std::string_view op_type, std::string_view domain, const Test& test) {
   const int newest = newest_opset(domain);
-  const std::string& wanted = tensor_type_names()[static_cast<int>(dtype)];
   for (int opset = 1; opset <= newest; ++opset) {
     const auto* schema = find_schema(op_type, domain, opset);
-    if (schema == nullptr || schema->inputs().empty()) continue;
-    for (const std::string* type : schema->inputs()[0].GetTypes()) {
-      if (*type == wanted) return opset;
-    }
+    if (schema != nullptr && test(*schema)) return opset;
   }
   return 0;
+}
+
+}  // namespace
+
+std::int64_t first_opset_accepting(std::string_view op_type, std::string_view domain, DType dtype) {
+  const std::string& wanted = tensor_type_names()[static_cast<int>(dtype)];
+  return first_opset(op_type, domain, [&](const onnx::OpSchema& schema) {
+    return first_takes(schema.inputs(), wanted);
+  });
+}
+
+std::int64_t first_opset_giving(std::string_view op_type, std::string_view domain, DType dtype) {
+  const std::string& wanted = tensor_type_names()[static_cast<int>(dtype)];
+  return first_opset(op_type, domain, [&](const onnx::OpSchema& schema) {
+    return first_takes(schema.outputs(), wanted);
+  });
 }
 
 }  // namespace mezzo

@@ -26,5 +26,7 @@ std::string_view result_type_variable(const Node& node, std::size_t index, std::
 
 // Least opset at which this operator takes `dtype` as its first operand; 0 if none does.
 std::int64_t first_opset_accepting(std::string_view op_type, std::string_view domain, DType dtype);
+// The same for the first result: If, Loop and Scan take no tensor of the type they pass on first.
+std::int64_t first_opset_giving(std::string_view op_type, std::string_view domain, DType dtype);
 
 }  // namespace mezzo

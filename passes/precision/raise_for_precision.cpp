@@ -7,20 +7,36 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
 #include "passes/cleanup/expand_functions.h"
+#include "passes/precision/borders.h"
 
 namespace mezzo::passes {
 namespace {
 
-// The least opset at which every contraction of ONNX's own takes the type: in the graph, in graphs
-// inside it and in functions.
+bool is_contraction(const Node& node) {
+  const OpDef* def = find_op(node);
+  return def != nullptr && node.domain().empty() && def->precision == PrecisionCategory::kAllow;
+}
+
+bool contracts_within(const Node& node) {
+  bool found = false;
+  for (Graph* inner : node.subgraphs()) {
+    for_each_graph(*inner, [&](const Graph& graph) {
+      for (const auto& nested : graph.nodes()) found = found || is_contraction(*nested);
+    });
+  }
+  return found;
+}
+
+// The least opset at which every contraction of ONNX's own takes the type, in the graph, in graphs
+// inside it and in functions, and at which If, Loop and Scan around contractions pass it on.
 std::int64_t needed_opset(Model& model, DType low) {
   std::int64_t needed = 0;
   const auto note = [&](const Graph& graph) {
     for (const auto& node : graph.nodes()) {
-      const OpDef* def = find_op(*node);
-      if (def == nullptr || !node->domain().empty() || def->precision != PrecisionCategory::kAllow)
-        continue;
-      needed = std::max(needed, first_opset_accepting(node->op_type(), "", low));
+      if (is_contraction(*node))
+        needed = std::max(needed, first_opset_accepting(node->op_type(), "", low));
+      if (has_borders(*node) && contracts_within(*node))
+        needed = std::max(needed, first_opset_giving(node->op_type(), "", low));
     }
   };
   for_each_graph(*model.graph, note);
