@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/ops/contrib_types.h"
 #include "compiler/ops/onnx_schema.h"
 
 namespace mezzo {
@@ -72,16 +73,43 @@ SchemaFacts facts_of(const onnx::OpSchema& schema) {
   return facts;
 }
 
-// Computed once per schema. The registry never moves its schemas, so their addresses are keys.
+std::vector<ParameterFacts> facts_of(std::string_view letters, const ContribSignature& signature) {
+  std::vector<ParameterFacts> facts;
+  for (const char letter : letters) {
+    if (letter == '*') continue;
+    ParameterFacts parameter;
+    const auto add = [&](DType dtype) { parameter.dtypes |= 1U << static_cast<int>(dtype); };
+    if (letter != '.') add(DType::kFloat32);
+    if (ContribSignature::is_variable(letter)) parameter.type_variable = letter;
+    if (signature.float16.find(letter) != std::string_view::npos) add(DType::kFloat16);
+    if (signature.bfloat16.find(letter) != std::string_view::npos) add(DType::kBFloat16);
+    facts.push_back(std::move(parameter));
+  }
+  return facts;
+}
+
+SchemaFacts facts_of(const ContribSignature& signature) {
+  SchemaFacts facts;
+  facts.operands = facts_of(signature.operands, signature);
+  facts.results = facts_of(signature.results, signature);
+  facts.variadic_operands = signature.operands.ends_with('*');
+  facts.variadic_results = signature.results.ends_with('*');
+  return facts;
+}
+
+// Computed once per schema or signature. Neither ever moves, so their addresses are keys.
 const SchemaFacts* schema_facts(const Node& node, std::int64_t opset) {
   if (opset > std::numeric_limits<int>::max()) return nullptr;
   const auto* schema = find_schema(node.op_type(), node.domain(), static_cast<int>(opset));
-  if (schema == nullptr) return nullptr;
+  const auto* signature = find_contrib_signature(node.op_type(), node.domain());
+  if (schema == nullptr && signature == nullptr) return nullptr;
   static std::mutex mutex;
-  static auto* cache = new std::unordered_map<const onnx::OpSchema*, std::unique_ptr<SchemaFacts>>;
+  static auto* cache = new std::unordered_map<const void*, std::unique_ptr<SchemaFacts>>;
   const std::lock_guard<std::mutex> lock(mutex);
-  auto& slot = (*cache)[schema];
-  if (!slot) slot = std::make_unique<SchemaFacts>(facts_of(*schema));
+  auto& slot = (*cache)[schema != nullptr ? static_cast<const void*>(schema) : signature];
+  if (!slot)
+    slot =
+        std::make_unique<SchemaFacts>(schema != nullptr ? facts_of(*schema) : facts_of(*signature));
   return slot.get();
 }
 
@@ -120,6 +148,7 @@ const onnx::OpSchema* find_schema(std::string_view op_type, std::string_view dom
 }
 
 bool has_schema(std::string_view op_type, std::string_view domain, std::int64_t opset) {
+  if (find_contrib_signature(op_type, domain) != nullptr) return true;
   return opset <= std::numeric_limits<int>::max() &&
          find_schema(op_type, domain, static_cast<int>(opset)) != nullptr;
 }

@@ -1,4 +1,5 @@
-// Facts from the ONNX library's operator schemas, without its headers.
+// Facts from the ONNX library's operator schemas, without its headers; for the domain com.microsoft
+// from a table of our own (contrib_types.h), which holds whatever the opset.
 #pragma once
 
 #include <cstdint>

@@ -329,15 +329,6 @@ std::vector<PatternMatch> find_patterns(const Graph& graph) {
   return matches;
 }
 
-std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) {
-  std::unordered_map<const Node*, std::string> groups;
-  for (const PatternMatch& match : find_patterns(graph)) {
-    if (match.name == "Gelu" || match.name == "Swish") continue;  // safe in either precision
-    for (const Node* node : match.nodes) groups.emplace(node, match.name);
-  }
-  return groups;
-}
-
 StatusOr<bool> recognise(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
   bool changed = false;

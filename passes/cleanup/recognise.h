@@ -25,8 +25,10 @@ struct PatternMatch {
 // no match.
 std::vector<PatternMatch> find_patterns(const Graph& graph);
 
-// Node -> pattern, for the patterns whose nodes stay FP32 (normalisations, Softmax): what the
-// precision passes need to know of a graph that keeps its spelled-out form.
+// Node -> the operator that it is a part of, for those whose nodes stay FP32 together
+// (normalisations, Softmax and its kind): what the precision passes need to know of a graph that
+// keeps its spelled-out form. Finds more forms than find_patterns(); of this graph only, not of
+// those inside it.
 std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph);
 
 // Replaces matches by one node each: LayerNormalization (opset 17), Gelu (opset 20), Swish,

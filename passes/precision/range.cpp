@@ -75,6 +75,32 @@ const Value* mask_added(const Node& node, const ReachAnalysis& reach, double mas
   return nullptr;
 }
 
+// What magnifies rounding of its operand: a logarithm near 0 or 1, and steps.
+bool magnifies(const Node& node) {
+  if (is_one_of(node, {"Log", "Round", "Floor", "Ceil", "Mod"})) return true;
+  const Value* result = node.result();
+  return node.is("Cast") && result != nullptr && result->dtype() != DType::kNone &&
+         !is_floating(result->dtype()) && result->dtype() != DType::kBool;
+}
+
+// The node that magnifies what `node` rounds: read directly, or through scaling and shifting by
+// constants. Null if there is none, or none among the first `budget` nodes looked at.
+const Node* magnified_by(const Node& node, int depth, int& budget) {
+  if (magnifies(node)) return &node;
+  if (depth == 0 || --budget < 0 || node.result() == nullptr) return nullptr;
+  const bool scales = is_one_of(node, {"Add", "Sub", "Mul", "Div", "Max", "Min"}) &&
+                      (constant_of(node.operand(0)) || constant_of(node.operand(1)));
+  if (!scales && !is_one_of(node, {"Sigmoid", "Clip", "Neg", "Abs", "Relu"})) return nullptr;
+  for (const Use& use : node.result()->uses()) {
+    if (const Node* found = magnified_by(*use.node, depth - 1, budget)) return found;
+  }
+  return nullptr;
+}
+const Node* magnified_by(const Node& node) {
+  int budget = 64;
+  return magnified_by(node, 6, budget);
+}
+
 bool averages(const Node& node) {
   return is_one_of(node, {"ReduceMean", "AveragePool", "GlobalAveragePool"});
 }
@@ -137,6 +163,11 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
   if (std::string cause = constant_cause(node, slots); !cause.empty()) return cause;
   if (is_one_of(node, {"TopK", "ArgMax", "ArgMin"})) return "orders numbers: rounding makes ties";
   if (std::string cause = sum_cause(node); !cause.empty()) return cause;
+  if (const Node* last = magnified_by(node)) {
+    return last == &node ? node.op_type() + " turns rounding of its operand into whole steps"
+                         : "'" + display_name(*last) + "' (" + last->op_type() +
+                               ") magnifies what is rounded here";
+  }
   if (const Value* mask = mask_from_outside(node))
     return "adds the mask '" + mask->name() + "' to the scores of a Softmax";
   if (const Value* mask = mask_added(node, reach_, limits_.mask))

@@ -1,5 +1,5 @@
 // What the range and the precision of the low type forbid, as far as constants and the graph tell:
-// see RangeCheck::why_fp32 for the rules. docs: the report prints the cause of every decision.
+// see RangeCheck::why_fp32 for the rules.
 #pragma once
 
 #include <string>
@@ -60,6 +60,8 @@ class RangeCheck {
   // - positions and counts that the low type does not tell apart
   // - a mean or a sum (also a product with ones) over more elements than the range has room for
   // - TopK, ArgMax, ArgMin: rounding makes ties
+  // - what a logarithm, Round, Floor, Ceil, Mod or a cast to integers reads, scaled and shifted by
+  //   constants: these magnify rounding
   // - scores that a mask from outside is added to, before their Softmax
   std::string why_fp32(const Node& node, const LowSlots& slots, PrecisionCategory category);
 

@@ -214,5 +214,70 @@ TEST(Schema, FixedAndVariadicOperands) {
   EXPECT_EQ(operand_accepts(loop, 4, DType::kFloat16, 21), true);
 }
 
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
+TEST_F(InferTest, ContribOperatorsHaveTypesThoughOnnxHasNoSchema) {
+  Value* x = input("x", TensorType::of(DType::kFloat32, {2, 5, 16}));
+  Node* gelu = node("FastGelu", {x, x}, 1, kMicrosoft);
+  EXPECT_TRUE(has_schema("FastGelu", kMicrosoft, 1));
+  EXPECT_EQ(operand_accepts(*gelu, 1, DType::kFloat16, 1), true);
+  EXPECT_EQ(operand_accepts(*gelu, 1, DType::kBFloat16, 1), true);
+  EXPECT_EQ(operand_type_variable(*gelu, 1, 1), "T");
+  EXPECT_EQ(operand_accepts(*gelu, 2, DType::kFloat16, 1), std::nullopt) << "takes two";
+  Node* conv = node("FusedConv", {x, x}, 1, kMicrosoft);
+  EXPECT_EQ(operand_accepts(*conv, 0, DType::kFloat16, 1), true);
+  EXPECT_EQ(operand_accepts(*conv, 0, DType::kBFloat16, 1), false);
+  Node* norm = node("SkipLayerNormalization", {x, x, x}, 4, kMicrosoft);
+  EXPECT_EQ(result_accepts(*norm, 0, DType::kFloat16, 1), true);
+  EXPECT_EQ(result_accepts(*norm, 1, DType::kFloat16, 1), false) << "the mean is float";
+  Node* concat = node("ConcatTraining", {x, x, x}, 1, kMicrosoft);
+  EXPECT_EQ(operand_accepts(*concat, 2, DType::kFloat16, 1), true);
+  EXPECT_FALSE(has_schema("NoSuchOperator", kMicrosoft, 1));
+}
+
+TEST_F(InferTest, ContribResultsFollowTheirOperands) {
+  Value* x = input("x", TensorType::of(DType::kFloat32, {2, 5, 16}));
+  Value* w = input("w", TensorType::of(DType::kFloat32, {16, 48}));
+  EXPECT_EQ(inferred(node("QuickGelu", {x}, 1, kMicrosoft)), "float[2,5,16]");
+  EXPECT_EQ(inferred(node("BiasSplitGelu", {x, x}, 1, kMicrosoft)), "float[2,5,8]");
+  EXPECT_EQ(inferred(node("Attention", {x, w}, 1, kMicrosoft)), "float[2,5,16]");
+  Node* bits = node("MatMulNBits", {x, nullptr, x}, 1, kMicrosoft);
+  bits->set_attribute("N", std::int64_t{24});
+  EXPECT_EQ(inferred(bits), "float[2,5,24]");
+  Node* norm = node("SkipLayerNormalization", {x, x, x}, 4, kMicrosoft);
+  EXPECT_EQ(inferred(norm), "float[2,5,16]");
+  EXPECT_EQ(to_string(norm->result(1)->type), "float");
+  EXPECT_EQ(to_string(norm->result(3)->type), "float[2,5,16]");
+  EXPECT_EQ(inferred(node("FusedConv", {x, w}, 1, kMicrosoft)), "float") << "rank not told";
+}
+
+TEST_F(InferTest, AttentionIsAsWideAsItsValues) {
+  Value* query = input("q", TensorType::of(DType::kFloat32, {2, 5, 16}));
+  Value* flat = input("v", TensorType::of(DType::kFloat32, {2, 7, 24}));
+  Value* split = input("s", TensorType::of(DType::kFloat32, {2, 4, 7, 6}));
+  Value* packed = input("p", TensorType::of(DType::kFloat32, {2, 5, 4, 3, 6}));
+  const auto attention = [&](std::string_view op, std::vector<Value*> operands) {
+    Node* made = node(op, std::move(operands), 1, kMicrosoft);
+    made->set_attribute("num_heads", std::int64_t{4});
+    made->set_attribute("kv_num_heads", std::int64_t{2});
+    return inferred(made);
+  };
+  EXPECT_EQ(attention("MultiHeadAttention", {query, query, flat}), "float[2,5,24]");
+  EXPECT_EQ(attention("MultiHeadAttention", {query, query, split}), "float[2,5,24]");
+  EXPECT_EQ(attention("MultiHeadAttention", {packed}), "float[2,5,24]");
+  EXPECT_EQ(attention("GroupQueryAttention", {query, flat, flat}), "float[2,5,16]");
+  EXPECT_EQ(attention("GroupQueryAttention", {query}), "float[2,5,8]") << "packed: 4 + 2 + 2 heads";
+}
+
+// Every operator of the domain that may run low says which operands do, or none of its types is
+// low; a name in one table and not in the other is a slip.
+TEST(ContribTables, Agree) {
+  for (const OpDef* op : all_ops()) {
+    if (op->domain != kMicrosoft || op->precision != PrecisionCategory::kAllow) continue;
+    if (op->name == "MatMulFpQ4") continue;  // FP32 alone
+    EXPECT_TRUE(has_schema(op->name, kMicrosoft, 1)) << op->name;
+  }
+}
+
 }  // namespace
 }  // namespace mezzo::test
