@@ -120,6 +120,9 @@ void Graph::replace_uses(Value* from, Value* to) {
     output->type = to->type;
     home.exchange_names(from, output);
   }
+  if (from->type.is_tensor() && output->type.is_tensor() && from->type.tensor.shape) {
+    output->type.tensor.shape = from->type.tensor.shape;
+  }
   std::replace(home.outputs_.begin(), home.outputs_.end(), from, output);
   output->output_count_ = std::exchange(from->output_count_, 0);
 }

@@ -8,45 +8,13 @@
 
 #include "compiler/ops/constants.h"
 #include "compiler/ops/decompose.h"
+#include "compiler/ops/function_body.h"
 #include "compiler/ops/onnx_schema.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/type_proto.h"
 
 namespace mezzo {
 namespace {
-
-onnx::NodeProto to_proto(const Node& node) {
-  onnx::NodeProto proto;
-  proto.set_op_type(node.op_type());
-  proto.set_domain(node.domain());
-  for (std::size_t i = 0; i < node.operand_count(); ++i) {
-    proto.add_input(node.operand(i) ? "operand" + std::to_string(i) : "");
-  }
-  for (std::size_t i = 0; i < node.results().size(); ++i) {
-    proto.add_output(node.result(i) ? "result" + std::to_string(i) : "");
-  }
-  for (const Attribute& attribute : node.attributes()) to_proto(attribute, *proto.add_attribute());
-  return proto;
-}
-
-// The body for this node's attributes and operand types. False if there is none.
-bool find_body(const Node& node, const onnx::OpSchema& schema, int opset,
-               onnx::FunctionProto& body) {
-  if (schema.HasFunction()) {
-    const onnx::FunctionProto* fixed = schema.GetFunction(opset);
-    if (fixed == nullptr) return false;
-    body = *fixed;
-    return true;
-  }
-  if (!schema.HasContextDependentFunction()) return false;
-  std::vector<onnx::TypeProto> types(node.operand_count());
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (node.operand(i) != nullptr) to_proto(node.operand(i)->type, types[i]);
-  }
-  const onnx::NodeProto proto = to_proto(node);  // the context points into it
-  const onnx::FunctionBodyBuildContextImpl context(proto, types);
-  return schema.BuildContextDependentFunction(context, body, opset);
-}
 
 bool has_subgraph(const onnx::FunctionProto& body) {
   for (const auto& node : body.node()) {
@@ -160,21 +128,12 @@ class BodyBuilder {
         attributes.emplace_back(attribute.name(), value_from_proto(attribute));
       } else if (const Attribute* given = node_.attribute(attribute.ref_attr_name())) {
         attributes.emplace_back(attribute.name(), given->value);
-      } else if (const auto* fallback = default_of(attribute.ref_attr_name())) {
+      } else if (const auto* fallback =
+                     default_attribute(attribute.ref_attr_name(), body_, schema_)) {
         attributes.emplace_back(attribute.name(), value_from_proto(*fallback));
       }
     }
     return attributes;
-  }
-
-  const onnx::AttributeProto* default_of(const std::string& name) const {
-    for (const auto& attribute : body_.attribute_proto()) {
-      if (attribute.name() == name) return &attribute;
-    }
-    const auto found = schema_.attributes().find(name);
-    const bool has_default =
-        found != schema_.attributes().end() && found->second.default_value.has_type();
-    return has_default ? &found->second.default_value : nullptr;
   }
 
   Node& node_;
@@ -185,6 +144,53 @@ class BodyBuilder {
 };
 
 }  // namespace
+
+onnx::NodeProto node_to_proto(const Node& node) {
+  onnx::NodeProto proto;
+  proto.set_op_type(node.op_type());
+  proto.set_domain(node.domain());
+  for (std::size_t i = 0; i < node.operand_count(); ++i) {
+    proto.add_input(node.operand(i) ? "operand" + std::to_string(i) : "");
+  }
+  for (std::size_t i = 0; i < node.results().size(); ++i) {
+    proto.add_output(node.result(i) ? "result" + std::to_string(i) : "");
+  }
+  for (const Attribute& attribute : node.attributes()) to_proto(attribute, *proto.add_attribute());
+  return proto;
+}
+
+std::vector<onnx::TypeProto> operand_types(const Node& node) {
+  std::vector<onnx::TypeProto> types(node.operand_count());
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (node.operand(i) != nullptr) to_proto(node.operand(i)->type, types[i]);
+  }
+  return types;
+}
+
+bool find_body(const onnx::NodeProto& node, const std::vector<onnx::TypeProto>& types,
+               const onnx::OpSchema& schema, int opset, onnx::FunctionProto& body) {
+  if (schema.HasFunction()) {
+    const onnx::FunctionProto* fixed = schema.GetFunction(opset);
+    if (fixed == nullptr) return false;
+    body = *fixed;
+    return true;
+  }
+  if (!schema.HasContextDependentFunction()) return false;
+  const onnx::FunctionBodyBuildContextImpl context(node, types);
+  return schema.BuildContextDependentFunction(context, body, opset);
+}
+
+const onnx::AttributeProto* default_attribute(const std::string& name,
+                                              const onnx::FunctionProto& body,
+                                              const onnx::OpSchema& schema) {
+  for (const auto& attribute : body.attribute_proto()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  const auto found = schema.attributes().find(name);
+  const bool has_default =
+      found != schema.attributes().end() && found->second.default_value.has_type();
+  return has_default ? &found->second.default_value : nullptr;
+}
 
 StatusOr<bool> expand_function_body(Node& node, const Model* model) {
   const int newest = newest_opset(node.domain());
@@ -198,7 +204,9 @@ StatusOr<bool> expand_function_body(Node& node, const Model* model) {
   if (schema == nullptr) return false;
   onnx::FunctionProto body;
   try {
-    if (!find_body(node, *schema, opset, body) || has_subgraph(body)) return false;
+    const onnx::NodeProto proto = node_to_proto(node);
+    if (!find_body(proto, operand_types(node), *schema, opset, body) || has_subgraph(body))
+      return false;
   } catch (const std::exception& error) {
     return invalid_argument(describe(node) +
                             ": its function body cannot be built: " + error.what());

@@ -25,6 +25,7 @@ struct ParameterFacts {
 struct SchemaFacts {
   std::vector<ParameterFacts> operands, results;
   bool variadic_operands = false, variadic_results = false;
+  TypeAttribute type_attribute;
 };
 
 static_assert(kDTypeCount <= 32, "a set of element types fits one word");
@@ -59,6 +60,21 @@ ParameterFacts facts_of(const Parameter& parameter, const onnx::OpSchema& schema
   return facts;
 }
 
+// Attributes in which a node says what element type it gives.
+constexpr std::string_view kTypeAttributes[] = {"to", "dtype", "output_dtype", "output_datatype"};
+
+TypeAttribute type_attribute_of(const onnx::OpSchema& schema) {
+  for (const std::string_view name : kTypeAttributes) {
+    const auto found = schema.attributes().find(std::string(name));
+    if (found == schema.attributes().end() || found->second.type != onnx::AttributeProto::INT)
+      continue;
+    const std::int64_t fallback = found->second.default_value.i();  // 0 without a default
+    const bool known = fallback > 0 && fallback < kDTypeCount;
+    return {name, known ? static_cast<DType>(fallback) : DType::kNone};
+  }
+  return {};
+}
+
 SchemaFacts facts_of(const onnx::OpSchema& schema) {
   SchemaFacts facts;
   for (const Parameter& operand : schema.inputs())
@@ -70,6 +86,7 @@ SchemaFacts facts_of(const onnx::OpSchema& schema) {
   };
   facts.variadic_operands = ends_variadic(schema.inputs());
   facts.variadic_results = ends_variadic(schema.outputs());
+  facts.type_attribute = type_attribute_of(schema);
   return facts;
 }
 
@@ -171,6 +188,11 @@ std::string_view operand_type_variable(const Node& node, std::size_t index, std:
 std::string_view result_type_variable(const Node& node, std::size_t index, std::int64_t opset) {
   const ParameterFacts* facts = result_facts(node, index, opset);
   return facts ? std::string_view(facts->type_variable) : std::string_view();
+}
+
+TypeAttribute type_attribute(const Node& node, std::int64_t opset) {
+  const SchemaFacts* facts = schema_facts(node, opset);
+  return facts ? facts->type_attribute : TypeAttribute{};
 }
 
 namespace {

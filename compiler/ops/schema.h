@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -24,6 +26,21 @@ std::optional<bool> result_accepts(const Node& node, std::size_t index, DType dt
 // fixed type or unknown.
 std::string_view operand_type_variable(const Node& node, std::size_t index, std::int64_t opset);
 std::string_view result_type_variable(const Node& node, std::size_t index, std::int64_t opset);
+
+// ONNX spells some operators as functions of others, which runtimes without a kernel for them
+// execute instead. Why that spelling does not hold at `opset` where the marked operands and results
+// have element type `dtype` (an operator in it does not take the type, or it gives another); ""
+// where it does, or there is none.
+std::string function_body_fault(const Node& node, const std::vector<bool>& operands,
+                                const std::vector<bool>& results, DType dtype, std::int64_t opset);
+
+// An attribute that names the element type of a node's results, and the type that holds where the
+// node does not have it: kNone if the operands tell then.
+struct TypeAttribute {
+  std::string_view name;  // "" if the operator has none
+  DType fallback = DType::kNone;
+};
+TypeAttribute type_attribute(const Node& node, std::int64_t opset);
 
 // Least opset at which this operator takes `dtype` as its first operand; 0 if none does.
 std::int64_t first_opset_accepting(std::string_view op_type, std::string_view domain, DType dtype);

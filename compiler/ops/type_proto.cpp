@@ -1,6 +1,9 @@
 #include "compiler/ops/type_proto.h"
 
 #include <memory>
+#include <utility>
+
+#include "compiler/ir/graph.h"
 
 namespace mezzo {
 namespace {
@@ -37,6 +40,18 @@ TensorType tensor_from_proto(const TensorProtoType& proto) {
   }
   type.shape = std::move(dims);
   return type;
+}
+
+void value_to_proto(const Value& value, onnx::ValueInfoProto& proto) {
+  proto.set_name(value.name());
+  onnx::TypeProto type;
+  if (to_proto(value.type, type)) *proto.mutable_type() = std::move(type);
+}
+
+void border_to_proto(const Attribute::GraphRef& graph, onnx::GraphProto& proto) {
+  if (!graph) return;
+  for (const Value* value : graph->inputs()) value_to_proto(*value, *proto.add_input());
+  for (const Value* value : graph->outputs()) value_to_proto(*value, *proto.add_output());
 }
 
 std::shared_ptr<const Type> element_from_proto(const onnx::TypeProto& proto) {
@@ -160,7 +175,7 @@ void to_proto(const Attribute& attribute, onnx::AttributeProto& proto) {
       break;
     case Kind::kGraph:
       proto.set_type(onnx::AttributeProto::GRAPH);
-      proto.mutable_g();
+      border_to_proto(std::get<Attribute::GraphRef>(attribute.value), *proto.mutable_g());
       break;
     default: break;  // no operator's inference reads lists of tensors, graphs or types
   }

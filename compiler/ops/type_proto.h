@@ -18,7 +18,7 @@ inline constexpr std::size_t kMostInferenceBytes = std::size_t{1} << 16;
 void to_proto(const Tensor& tensor, onnx::TensorProto& proto);
 bool small_enough_for_inference(const Tensor& tensor);
 
-// Subgraphs become an empty graph: inference goes through GraphInferencer instead.
+// Of subgraphs only inputs and outputs: inference of what is inside goes through GraphInferencer.
 void to_proto(const Attribute& attribute, onnx::AttributeProto& proto);
 
 }  // namespace mezzo

@@ -31,6 +31,12 @@ bool looks_up_weight(const Node& node) {
   return table != nullptr && table->is_initializer() && is_floating(table->dtype());
 }
 
+// Elements that meet in one place are added up, or otherwise joined, in their own type: a sum.
+bool joins_elements(const Node& node) {
+  const std::string reduction = node.string_attribute("reduction", "none");
+  return (node.is("ScatterElements") || node.is("ScatterND")) && reduction != "none";
+}
+
 // Settles a classification; true, so that callers can return it.
 bool settle(Classification& out, Freedom freedom, Rule rule, std::string cause) {
   out.freedom = freedom;
@@ -63,7 +69,8 @@ Classification Classifier::classify(const Node& node) {
     return out;
   }
   const OpDef* def = find_op(node);
-  if (def != nullptr) out.category = def->precision;
+  if (def != nullptr)
+    out.category = joins_elements(node) ? PrecisionCategory::kDeny : def->precision;
   out.slots = low_slots(node, ctx_, opset_at(model_, *node.graph(), node.domain()));
   if (ctx_.policy.force_fp32) {
     settle(out, Freedom::kFp32, Rule::kForced, "--fp32");

@@ -23,16 +23,9 @@ namespace {
 
 std::string low_suffix(DType low) { return low == DType::kBFloat16 ? "_bf16" : "_fp16"; }
 
-// Attributes in which a node says what element type it gives.
-constexpr std::string_view kTypeAttributes[] = {"to", "dtype", "output_dtype", "output_datatype"};
-
-// The node gives `low` from now on, where it says so itself.
+// The node gives `low` from now on, where it says so itself; see slots.cpp for those that do.
 void set_type_attributes(Node& node, DType low) {
-  for (const std::string_view name : kTypeAttributes) {
-    if (node.int_attribute(name, 0) == static_cast<std::int64_t>(DType::kFloat32)) {
-      node.set_attribute(name, static_cast<std::int64_t>(low));
-    }
-  }
+  if (node.is("Cast")) node.set_attribute("to", static_cast<std::int64_t>(low));
   if (!node.is("ConstantOfShape")) return;
   const Attribute* fill = node.attribute("value");  // without it: FP32 zeros
   const auto* named = fill == nullptr ? nullptr : std::get_if<NamedTensor>(&fill->value);

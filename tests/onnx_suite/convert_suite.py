@@ -7,8 +7,8 @@ Of each model, in each mode: `mezzo convert` takes it, onnx.checker accepts what
 check, strict shape inference), inputs and outputs keep their names and types, and ONNX Runtime
 (optimisations off) gives the suite's expected outputs, wherever it gives them for the original.
 The tolerance is 1e-2 of the largest expected magnitude in fp16 and 8e-2 in bf16; outputs that are no
-floats are exact. A bf16 model that ONNX Runtime has no kernel for is run in FP32 with every value
-rounded as its type says.
+floats are exact. A bf16 model that ONNX Runtime has no kernel for, and in mode `fp16-all` an fp16
+one, is run in FP32 with every value rounded as its type says.
 
 Each case is passed; failed; not run (converted and valid, but there is nothing to compare with, and
 why); or left out (no float tensor). `known_misses.txt` lists failures that are right, each with its
@@ -43,7 +43,7 @@ from suite_workers import run_jobs
 
 
 class KnownMisses:
-    """Lines `MODES CASE: reason`; MODES are commas apart or `*`, CASE may hold wildcards."""
+    """Lines `MODES CASE: reason`, both with wildcards; MODES may be several, commas apart."""
 
     def __init__(self, path):
         self.rows = []
@@ -55,7 +55,8 @@ class KnownMisses:
 
     def reason(self, mode, case):
         for modes, pattern, reason in self.rows:
-            if (mode in modes or modes == ["*"]) and fnmatch.fnmatchcase(case, pattern):
+            in_mode = any(fnmatch.fnmatchcase(mode, wanted) for wanted in modes)
+            if in_mode and fnmatch.fnmatchcase(case, pattern):
                 return reason
         return None
 

@@ -110,7 +110,7 @@ def judge_mode(case, model, mode, mezzo, folder, invalid, data, untold):
         return outcome(FAILED, f"border: {fault}", low)
     if untold:
         return outcome(NOT_RUN, untold, low)
-    fault, skipped = value_fault(mixed, data, precision, mode.endswith("low"))
+    fault, skipped = value_fault(mixed, data, precision, mode)
     return outcome(FAILED if fault else NOT_RUN if skipped else PASSED, fault or skipped or "", low)
 
 
@@ -133,8 +133,10 @@ def border_fault(model, mixed, low):
     return None
 
 
-def value_fault(mixed, data, precision, low_border):
+def value_fault(mixed, data, precision, mode):
     """(why the outputs are wrong, why they cannot be told); both None where they are good."""
+    low_border = mode.endswith("low")
+    may_lack_kernels = precision == "bf16" or mode.endswith("all")
     strict = False
     for inputs, outputs in data:
         if low_border:
@@ -142,7 +144,7 @@ def value_fault(mixed, data, precision, low_border):
         try:
             results = run_model(mixed, inputs)
         except NoKernel as error:
-            if precision != "bf16":
+            if not may_lack_kernels:
                 return f"ONNX Runtime: {error}", None
             strict = True
         except NotRun as error:
@@ -151,7 +153,7 @@ def value_fault(mixed, data, precision, low_border):
             try:
                 results = run_model(rounded(mixed), inputs)
             except NotRun as error:
-                return None, f"no bfloat16 kernel, and the rounded form does not run: {str(error)[:80]}"
+                return None, f"no {precision} kernel, and the rounded form does not run: {str(error)[:80]}"
         for info, got, want in zip(mixed.graph.output, results, outputs):
             wrong = difference(got, want, TOLERANCE[precision])
             if wrong:
