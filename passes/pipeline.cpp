@@ -64,7 +64,7 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
 // From what the file says to operators that the runtime has. Decomposing makes constants, and what
 // these fold to may let more be decomposed (a Tile whose repeats were computed).
 std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first) {
-  std::vector<const PassInfo*> passes = by_name({"raise-to-current"});
+  std::vector<const PassInfo*> passes = by_name({"inline-functions", "raise-to-current"});
   for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
   for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose",
                                        "normalise", "fold-constants", "recognise"})) {

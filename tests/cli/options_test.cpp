@@ -251,6 +251,32 @@ TEST_F(Options, APlanGivesWhatItsModelGives) {
   EXPECT_EQ(read_text(file("y.npz")), read_text(file("z.npz")));
 }
 
+// A model-local function runs and trains as its body would, were it written out.
+TEST_F(Options, LocalFunctionsAreSeenThrough) {
+  write_text(file("functions.onnxtxt"),
+             R"(<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+net (float[N,4] x, int64[N] labels) => (float[N,3] scores, float loss)
+<float[4,3] w = {0.1, -0.2, 0.3, 0.2, 0.1, -0.1, -0.3, 0.2, 0.1, 0.3, -0.1, 0.2}, float[3] b = {0.0, 0.1, -0.1}>
+{
+  scores = local.linear(x, w, b)
+  loss = SoftmaxCrossEntropyLoss<reduction = "mean">(scores, labels)
+}
+<domain: "local", opset_import: ["" : 17]>
+linear (v, k, c) => (r) {
+  product = MatMul(v, k)
+  r = Add(product, c)
+}
+)");
+  for (const char* name : {"functions", "classifier"}) {
+    const std::string model = std::string(name) + ".onnxtxt";
+    expect_success({"run", model, "--input", "data.npz", "--output", std::string(name) + ".npz"});
+    expect_success({"train", model, "--data", "data.npz", "--batch-size", "4", "--no-shuffle",
+                    "--steps", "5", "--lr", "0.1", "--out", name});
+  }
+  EXPECT_EQ(read_text(file("functions.npz")), read_text(file("classifier.npz")));
+  EXPECT_EQ(weights("functions"), weights("classifier"));
+}
+
 TEST_F(Options, ConvertWritesAllItsFiles) {
   const CommandResult quiet = expect_success({"convert", "classifier.onnxtxt", "-o", "m.onnx", "-q",
                                               "--report", "r.html", "--json", "r.json"});
