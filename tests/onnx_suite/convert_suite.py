@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Converts every model of ONNX's own backend suite that has float tensors, and judges the result.
 
-    convert_suite.py MEZZO [--data DIR] [--modes fp16,bf16,fp16-low,fp16-all,bf16-all] [--only TEXT]
+    convert_suite.py MEZZO [--data DIR | --sweep] [--modes fp16,bf16,fp16-low,fp16-all,bf16-all]
 
 Of each model, in each mode: `mezzo convert` takes it, onnx.checker accepts what it writes (full
 check, strict shape inference), inputs and outputs keep their names and types, and ONNX Runtime
@@ -39,6 +39,7 @@ except ImportError as missing:
 
 from suite_cases import GROUPS, find_cases
 from suite_judge import FAILED, LEFT_OUT, MODES, NOT_RUN, PASSED, judge_case, outcome
+from suite_sweep import make_sweep
 from suite_workers import run_jobs
 
 
@@ -93,7 +94,7 @@ def summarise(results, known):
             faults += row["failed"] - row["counted"]
             row["counted"] = row["failed"]
     rows = []
-    for group in GROUPS:
+    for group in [*GROUPS, "sweep"]:
         for mode in MODES:
             if row := counts.get((group, mode)):
                 rows.append([group, mode, row[PASSED], row["failed"], row["known"], row[NOT_RUN],
@@ -111,6 +112,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mezzo", type=Path)
     parser.add_argument("--data", type=Path, default=Path(onnx.__file__).parent / "backend" / "test" / "data")
+    parser.add_argument("--sweep", action="store_true",
+                        help="instead of the suite: one-operator models at every opset from 7 on")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose folder/name contains TEXT")
     parser.add_argument("--known", type=Path, default=Path(__file__).with_name("known_misses.txt"))
@@ -129,7 +132,8 @@ def main():
             mode: outcome(FAILED, f"the judge: {answer}") for mode in modes}
 
     with tempfile.TemporaryDirectory(prefix="onnx-suite-") as scratch:
-        cases = [case for case in find_cases(options.data, Path(scratch)) if options.only in case.key]
+        found = make_sweep(Path(scratch)) if options.sweep else find_cases(options.data, Path(scratch))
+        cases = [case for case in found if options.only in case.key]
         if not cases:
             print(f"skipped: no cases under {options.data}")
             return SKIPPED
