@@ -54,7 +54,8 @@ struct PassContext {
   std::map<std::string, std::int64_t>
       symbol_values;  // symbolic dimension -> value, for fixed shapes
 
-  std::optional<TrainingRoles> training;     // set by prepare-training and differentiate
+  std::optional<TrainingRoles> training;  // set by prepare-training and differentiate
+  std::uint64_t inferred = 0;  // fingerprint of the model as infer-shapes left it; 0: never ran
   std::set<std::string> computed_constants;  // initializers that fold-constants made: no weights
   std::shared_ptr<const Assignment> assignment;  // set by assign-precision for insert-casts
   Records records;

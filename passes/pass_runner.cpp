@@ -29,6 +29,10 @@ class Runner {
       MEZZO_ASSIGN_OR_RETURN(print_after_, Pattern::compile(options_.print_after, "--print-after"));
     }
     MEZZO_RETURN_IF_ERROR(verify(model_).with_context("before the first pass"));
+    if (!repro_folder().empty()) {
+      start_ = clone_model(model_);
+      start_ctx_ = ctx_;
+    }
     if (!options_.dump_to.empty()) MEZZO_RETURN_IF_ERROR(dump("0000.start"));
     for (std::size_t i = 0; i < passes_.size(); ++i) {
       if (options_.stop_after > 0 && i >= static_cast<std::size_t>(options_.stop_after)) break;
@@ -43,14 +47,12 @@ class Runner {
   Status run_one(std::size_t index, PassRun& result) {
     const PassInfo& pass = *passes_[index];
     if (pass.precondition != Condition::kNone && !holds(pass.precondition)) return misplaced(pass);
-    if (!keeps_snapshot_) take_snapshot();
     const auto start = std::chrono::steady_clock::now();
-    const Status status = run_checked(pass, model_, ctx_, &result.changed);
+    const Status status = run_checked(pass, model_, ctx_, &result.changed, fingerprint_);
     result.ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!status.ok()) return failed(index, status);
     note(pass, result.changed);
-    keeps_snapshot_ = !result.changed;
     return look(index, pass);
   }
 
@@ -82,11 +84,15 @@ class Runner {
     return options_.repro_to.empty() ? options_.dump_to : options_.repro_to;
   }
 
-  // Copies share their weights: cheap beside a pass.
-  void take_snapshot() {
-    if (repro_folder().empty()) return;
-    snapshot_ = clone_model(model_);
-    if (!start_) start_ = snapshot_;
+  // The model as pass number `index` found it, made again from the start: a copy before every pass
+  // would cost as much as the passes. Null if it cannot be made again.
+  std::unique_ptr<const Model> model_before(std::size_t index) const {
+    std::unique_ptr<Model> model = clone_model(*start_);
+    PassContext ctx = *start_ctx_;
+    for (std::size_t i = 0; i < index; ++i) {
+      if (!passes_[i]->function(*model, ctx).ok()) return nullptr;
+    }
+    return model;
   }
 
   // The passes before number `index` that give what it needs, in their order.
@@ -107,12 +113,15 @@ class Runner {
     const PassInfo& pass = *passes_[index];
     std::string where = "no reproducer: give --dump-to a folder";
     if (!repro_folder().empty()) {
-      Attempt small{snapshot_.get(), {}}, whole{start_.get(), {}};
+      const std::unique_ptr<const Model> before = model_before(index);
+      Attempt small{before.get(), {}}, whole{start_.get(), {}};
       add_preparation(index, small.passes);
       small.passes.push_back(&pass);
       whole.passes.assign(passes_.begin(),
                           passes_.begin() + static_cast<std::ptrdiff_t>(index) + 1);
-      where = write_reproducer(repro_folder(), {small, whole}, ctx_, status);
+      std::vector<Attempt> attempts = {whole};
+      if (before) attempts.insert(attempts.begin(), small);
+      where = write_reproducer(repro_folder(), attempts, ctx_, status);
     }
     return internal_error("pass '" + std::string(pass.name) + "': " + status.message() + " (" +
                           where + ")");
@@ -143,8 +152,9 @@ class Runner {
   const RunnerOptions& options_;
   std::optional<Pattern> print_after_;
   std::vector<Condition> conditions_;
-  std::shared_ptr<const Model> snapshot_, start_;  // before the pass; before the first one
-  bool keeps_snapshot_ = false;
+  std::unique_ptr<const Model> start_;  // and what passes were told, for a reproducer; else null
+  std::optional<PassContext> start_ctx_;
+  std::optional<std::uint64_t> fingerprint_;  // of the model as it is, where that is known
 };
 
 }  // namespace

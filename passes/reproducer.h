@@ -1,7 +1,9 @@
 // What a pass leaves behind when it fails by a bug of ours: a model and a command that fail alike.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,9 @@
 namespace mezzo::passes {
 
 // Runs one pass; verifies the model and that "unchanged" is true. `changed` receives what it says.
-Status run_checked(const PassInfo& pass, Model& model, PassContext& ctx, bool* changed);
+// `known` is the model's fingerprint where the caller knows it, and leaves as what is known then.
+Status run_checked(const PassInfo& pass, Model& model, PassContext& ctx, bool* changed,
+                   std::optional<std::uint64_t>& known);
 
 // A model to start from and the passes that lead to the failure. The first attempt that fails alike
 // is the reproducer, so put the smallest first.

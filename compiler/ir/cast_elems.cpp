@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "compiler/ir/float_loops.h"
 #include "compiler/support/half.h"
 
 namespace mezzo {
@@ -101,6 +102,11 @@ CastBlock pick(DType from, DType to, Overflow overflow) {
 
 void cast_elems(DType from, DType to, Overflow overflow, const std::byte* source, std::byte* target,
                 std::size_t elems) {
+  // What large weights take.
+  if (from == DType::kFloat32 && to == DType::kFloat16)
+    return narrow_to_f16(source, target, elems, overflow);
+  if (from == DType::kFloat32 && to == DType::kBFloat16)
+    return narrow_to_bf16(source, target, elems, overflow);
   pick(from, to, overflow)(source, target, elems);
 }
 

@@ -71,14 +71,17 @@ TensorRef Tensor::from_floats(std::vector<std::int64_t> dims, std::span<const fl
 TensorRef Tensor::cast_of(TensorRef source, DType dtype, bool saturate) {
   if (source->dtype() == dtype) return source;
   std::vector<std::int64_t> dims = source->dims();
-  return std::make_shared<const Tensor>(dtype, std::move(dims),
-                                        CastOf{std::move(source), saturate});
+  Origin origin = source->origin();
+  return std::make_shared<const Tensor>(dtype, std::move(dims), CastOf{std::move(source), saturate},
+                                        std::move(origin));
 }
 
 TensorRef Tensor::pad_of(TensorRef source, std::vector<std::int64_t> dims) {
   if (source->dims() == dims) return source;
   const DType dtype = source->dtype();
-  return std::make_shared<const Tensor>(dtype, std::move(dims), PadOf{std::move(source)});
+  Origin origin = source->origin();
+  return std::make_shared<const Tensor>(dtype, std::move(dims), PadOf{std::move(source)},
+                                        std::move(origin));
 }
 
 std::int64_t Tensor::elems() const {

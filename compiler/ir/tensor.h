@@ -70,9 +70,11 @@ class Tensor {
   static TensorRef from_floats(std::vector<std::int64_t> dims, std::span<const float> values);
   // A scalar of any floating, integer or bool dtype, rounded to nearest even; integers saturate.
   static TensorRef scalar(DType dtype, double value);
-  // REQUIRES: is_floating for both dtypes. Gives `source` itself if it has the dtype.
+  // Keeps what source's origin says, so that it is stored where source was. REQUIRES: is_floating
+  // for both dtypes. Gives `source` itself if it has the dtype.
   static TensorRef cast_of(TensorRef source, DType dtype, bool saturate);
-  // REQUIRES: same rank, no dimension smaller than source's, elements of whole bytes.
+  // Keeps the origin as well. REQUIRES: same rank, no dimension smaller than source's, elements of
+  // whole bytes.
   static TensorRef pad_of(TensorRef source, std::vector<std::int64_t> dims);
 
   DType dtype() const { return dtype_; }
@@ -89,11 +91,12 @@ class Tensor {
 
   // The bytes where they lie in a file or buffer; empty for computed and string tensors.
   std::span<const std::byte> stored_bytes() const;
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 18;  // stays in a core's cache
   // All bytes, computed if need be, handed to `sink` in order in pieces of at most `piece_bytes`
   // (at least one element) that hold whole elements. Memory in use does not grow with the tensor.
   // Stops at sink's first error and returns it. Internal error for string tensors.
   Status stream(const std::function<Status(std::span<const std::byte>)>& sink,
-                std::size_t piece_bytes = std::size_t{1} << 20) const;
+                std::size_t piece_bytes = kPieceBytes) const;
   // A copy of all bytes, empty for string tensors. For small tensors and where a copy is what is
   // wanted.
   std::vector<std::byte> copy_bytes() const;

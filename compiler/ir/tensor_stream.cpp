@@ -4,6 +4,7 @@
 
 #include "compiler/ir/cast_elems.h"
 #include "compiler/ir/tensor.h"
+#include "compiler/support/mapped_file.h"
 
 namespace mezzo {
 namespace {
@@ -21,10 +22,12 @@ Status stream_stored(const Tensor& tensor, const Sink& sink, std::size_t piece_b
                           " needs " + std::to_string(tensor.byte_size()) + " bytes, stored are " +
                           std::to_string(bytes.size()));
   }
+  const auto* slice = std::get_if<Tensor::FileSlice>(&tensor.storage());
   while (!bytes.empty()) {
     const std::size_t size = std::min(piece_bytes, bytes.size());
     MEZZO_RETURN_IF_ERROR(sink(bytes.first(size)));
     bytes = bytes.subspan(size);
+    if (slice) slice->file->note_read(size);
   }
   return ok_status();
 }

@@ -1,10 +1,10 @@
 #include "compiler/ir/verifier.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <tuple>
-#include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 namespace mezzo {
 namespace {
@@ -32,6 +32,53 @@ Status check_uses(const Value& value, std::size_t found) {
                         " listed uses, got " + std::to_string(value.uses().size()));
 }
 
+// What the verifier knows of values, by address. Entries never go: verification runs after every
+// pass, so this is a plain table with linear probing.
+class ValueTable {
+ public:
+  struct Entry {
+    const Value* value = nullptr;  // null: free
+    std::uint32_t uses = 0;        // found so far
+    bool known = false;            // a value of the graph at hand or of one around it
+    bool defined = false;          // before the place at hand
+  };
+
+  ValueTable() : entries_(std::size_t{1} << 10) {}
+
+  void reserve(std::size_t more) {
+    if ((count_ + more) * 2 <= entries_.size()) return;
+    std::size_t size = entries_.size();
+    while ((count_ + more) * 2 > size) size *= 2;
+    for (const Entry& entry : std::exchange(entries_, std::vector<Entry>(size))) {
+      if (entry.value != nullptr) entries_[slot(entry.value)] = entry;
+    }
+  }
+  // REQUIRES: reserve() has made room.
+  Entry& add(const Value* value) {
+    Entry& entry = entries_[slot(value)];
+    count_ += entry.value == nullptr ? 1 : 0;
+    entry.value = value;
+    return entry;
+  }
+  // Null for values that are not known, of which only the address may be looked at.
+  Entry* find(const Value* value) {
+    Entry& entry = entries_[slot(value)];
+    return entry.value == value && entry.known ? &entry : nullptr;
+  }
+
+ private:
+  std::size_t slot(const Value* value) const {
+    const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(value));
+    const std::size_t last = entries_.size() - 1;
+    auto at = static_cast<std::size_t>((address * 0x9e3779b97f4a7c15U) >> 20) & last;
+    while (entries_[at].value != nullptr && entries_[at].value != value) at = (at + 1) & last;
+    return at;
+  }
+
+  std::vector<Entry> entries_;  // a power of two of them, at most half in use
+  std::size_t count_ = 0;
+};
+
 // Walks graphs from outside in, in program order. A pointer is looked into only after it was found
 // among the values of a graph that encloses the place, so dangling ones are reported, not followed.
 class Verifier {
@@ -39,7 +86,9 @@ class Verifier {
   Status check(const Graph& graph) {
     MEZZO_RETURN_IF_ERROR(enter(graph));
     for (const auto& node : graph.nodes()) {
-      MEZZO_RETURN_IF_ERROR(check_node(*node, graph).with_context(describe(*node)));
+      if (const Status status = check_node(*node, graph); !status.ok()) {
+        return status.with_context(describe(*node));
+      }
     }
     return check_outputs(graph);
   }
@@ -47,11 +96,9 @@ class Verifier {
   // Forgets the values of `graph`, after having compared the uses found with those listed.
   Status leave(const Graph& graph) {
     for (const Value* value : graph.values()) {
-      const auto counted = use_counts_.find(value);
-      MEZZO_RETURN_IF_ERROR(check_uses(*value, counted == use_counts_.end() ? 0 : counted->second));
-      known_.erase(value);
-      defined_.erase(value);
-      use_counts_.erase(value);
+      ValueTable::Entry& entry = *table_.find(value);
+      MEZZO_RETURN_IF_ERROR(check_uses(*value, entry.uses));
+      entry.known = entry.defined = false;
     }
     return ok_status();
   }
@@ -65,21 +112,29 @@ class Verifier {
   Status check_subgraphs(const Node& node);
   Status check_outputs(const Graph& graph);
 
-  std::unordered_set<const Value*> known_;    // values of the graph at hand and those around it
-  std::unordered_set<const Value*> defined_;  // of these, the ones defined so far
-  std::unordered_map<const Value*, std::size_t> use_counts_;
+  bool is_known(const Value* value) { return table_.find(value) != nullptr; }
+  bool is_defined(const Value* value) {
+    const ValueTable::Entry* entry = table_.find(value);
+    return entry != nullptr && entry->defined;
+  }
+
+  ValueTable table_;
 };
 
 Status Verifier::enter(const Graph& graph) {
   const std::vector<Value*> values = graph.values();
-  known_.insert(values.begin(), values.end());
+  table_.reserve(values.size());
   std::size_t inputs = 0;
   std::size_t initializers = 0;
   for (const Value* value : values) {
-    MEZZO_RETURN_IF_ERROR(check_value(*value, graph).with_context(quoted(*value)));
+    if (const Status status = check_value(*value, graph); !status.ok()) {
+      return status.with_context(quoted(*value));
+    }
     inputs += value->is_graph_input() ? 1 : 0;
     initializers += value->is_initializer() ? 1 : 0;
-    if (!value->producer()) defined_.insert(value);
+    ValueTable::Entry& entry = table_.add(value);
+    entry.known = true;
+    entry.defined = value->producer() == nullptr;
   }
   if (inputs != graph.inputs().size() || initializers != graph.initializers().size()) {
     return internal_error("graph '" + graph.name + "': the lists of " +
@@ -88,7 +143,7 @@ Status Verifier::enter(const Graph& graph) {
                           "others than the values marked as such");
   }
   for (const Value* value : graph.inputs()) {
-    if (!known_.contains(value) || value->graph() != &graph || !value->is_graph_input()) {
+    if (!is_known(value) || value->graph() != &graph || !value->is_graph_input()) {
       return internal_error("graph '" + graph.name + "': an input is no value of the graph");
     }
   }
@@ -144,19 +199,20 @@ Status Verifier::check_operands(const Node& node, const Graph& graph) {
   for (std::size_t i = 0; i < node.operand_count(); ++i) {
     const Value* value = node.operand(i);
     if (!value) continue;
-    const std::string place = "operand " + std::to_string(i);
-    if (!known_.contains(value)) {
-      return internal_error(place + ": is a value of no graph that encloses the node");
+    ValueTable::Entry* entry = table_.find(value);
+    if (entry == nullptr) {
+      return internal_error("operand " + std::to_string(i) +
+                            ": is a value of no graph that encloses the node");
     }
-    const std::string what = place + " '" + value->name() + "'";
-    if (!defined_.contains(value)) return internal_error(what + ": is used before its definition");
+    const auto wrong = [&](const char* what) {
+      return internal_error("operand " + std::to_string(i) + " '" + value->name() + "': " + what);
+    };
+    if (!entry->defined) return wrong("is used before its definition");
     if (value->graph() != &graph) {
       const Value* seen = graph.find_visible(value->name());
-      if (seen && seen != value) {
-        return internal_error(what + ": an inner value of the same name hides it");
-      }
+      if (seen && seen != value) return wrong("an inner value of the same name hides it");
     }
-    ++use_counts_[value];
+    ++entry->uses;
   }
   return ok_status();
 }
@@ -183,12 +239,13 @@ Status Verifier::check_results(const Node& node, const Graph& graph) {
   for (std::size_t i = 0; i < node.results().size(); ++i) {
     const Value* value = node.result(i);
     if (!value) continue;
-    if (!known_.contains(value) || value->graph() != &graph || value->producer() != &node ||
+    ValueTable::Entry* entry = table_.find(value);
+    if (entry == nullptr || value->graph() != &graph || value->producer() != &node ||
         value->result_index() != i) {
       return internal_error("result " + std::to_string(i) + ": the value does not name the node " +
                             "as its producer");
     }
-    defined_.insert(value);
+    entry->defined = true;
   }
   return ok_status();
 }
@@ -197,8 +254,8 @@ Status Verifier::check_outputs(const Graph& graph) {
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const Value* value = graph.outputs()[i];
     const std::string place = "graph '" + graph.name + "', output " + std::to_string(i);
-    if (!known_.contains(value)) return internal_error(place + ": is no value of the graph");
-    if (!defined_.contains(value)) {
+    if (!is_known(value)) return internal_error(place + ": is no value of the graph");
+    if (!is_defined(value)) {
       return internal_error(place + " '" + value->name() + "': is not defined");
     }
     const auto& inner = value->inner_outputs();

@@ -1,5 +1,7 @@
 #include "compiler/onnx/export.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -33,7 +35,8 @@ class Layout {
   Status build(const Model& model) {
     const ProtoBuilder builder(
         [this](const TensorRef& tensor, onnx::TensorProto& proto) { return store(tensor, proto); });
-    onnx::ModelProto proto;
+    google::protobuf::Arena arena;  // many small messages, taken apart at once
+    auto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
     MEZZO_RETURN_IF_ERROR(builder.build(model, proto));
     if (proto.ByteSizeLong() > kMaxProtoBytes || !proto.SerializeToString(&skeleton_)) {
       return invalid_argument("expected at most 2 GiB beside raw data, got more");

@@ -1,5 +1,7 @@
 #include "compiler/onnx/import.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -130,9 +132,13 @@ Status parse_text(std::string_view text, onnx::ModelProto& proto) {
 ModelOr import_file(std::shared_ptr<const MappedFile> file, const std::string& path,
                     const ImportOptions& options) {
   if (file->size() == 0) return invalid_argument("expected an ONNX model, got an empty file");
-  auto stripped = strip_payloads(file->bytes());
+  // The kernel may map up to 2 MiB around a byte that is looked at.
+  auto stripped = strip_payloads(file->bytes(), [&](std::uint64_t payload_bytes) {
+    file->note_read(std::min(payload_bytes, std::uint64_t{2} << 20));
+  });
   if (!stripped.ok()) return stripped.status().with_context("expected an ONNX model");
-  onnx::ModelProto proto;
+  google::protobuf::Arena arena;  // many small messages, taken apart at once
+  auto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   if (!proto.ParseFromArray(stripped->skeleton.data(),
                             static_cast<int>(stripped->skeleton.size()))) {
     return invalid_argument("expected an ONNX model, got a file that protobuf cannot parse");

@@ -1,4 +1,6 @@
 // infer_all_types: ONNX's inference, merged into the IR's types.
+#include <google/protobuf/arena.h>
+
 #include <exception>
 #include <set>
 #include <string>
@@ -126,10 +128,7 @@ Status infer(onnx::ModelProto& proto, bool propagate_data) {
   return ok_status();
 }
 
-}  // namespace
-
-Status infer_all_types(Model& model) {
-  onnx::ModelProto proto;
+Status build_for_inference(const Model& model, onnx::ModelProto& proto) {
   ProtoOptions elided;
   elided.weights = Weights::kElided;
   MEZZO_RETURN_IF_ERROR(to_proto(model, elided, proto));
@@ -137,10 +136,19 @@ Status infer_all_types(Model& model) {
   for_each_pair(
       *model.graph, *proto.mutable_graph(),
       [&](const Graph& graph, onnx::GraphProto& out) { keep_given_types(graph, out, known); });
-  onnx::ModelProto inferred = proto;
+  return ok_status();
+}
+
+}  // namespace
+
+Status infer_all_types(Model& model) {
+  // In an arena, as a message of many small ones is: taken apart at once.
+  google::protobuf::Arena arena;
+  auto& inferred = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
+  MEZZO_RETURN_IF_ERROR(build_for_inference(model, inferred));
   if (!infer(inferred, true).ok()) {
     // Propagation looks at data that plain inference does not; without it a model may still pass.
-    inferred = std::move(proto);
+    MEZZO_RETURN_IF_ERROR(build_for_inference(model, inferred));
     MEZZO_RETURN_IF_ERROR(infer(inferred, false));
   }
   Status status;

@@ -98,8 +98,8 @@ Status GraphImporter::import_node(const onnx::NodeProto& proto, Graph& graph) {
                               printable(attribute.name()) + "'");
     }
     Attribute out;
-    MEZZO_RETURN_IF_ERROR(
-        import_attribute(attribute, node, out).with_context(describe_proto(proto)));
+    const Status status = import_attribute(attribute, node, out);
+    if (!status.ok()) return status.with_context(describe_proto(proto));
     node->mutable_attributes().push_back(std::move(out));
   }
   return import_results(proto, graph, node);
@@ -107,9 +107,9 @@ Status GraphImporter::import_node(const onnx::NodeProto& proto, Graph& graph) {
 
 Status GraphImporter::import_results(const onnx::NodeProto& proto, Graph& graph, Node* node) {
   for (int i = 0; i < proto.output_size(); ++i) {
-    if (!proto.output(i).empty()) {
-      MEZZO_RETURN_IF_ERROR(check_new_name(
-          graph, proto.output(i), describe_proto(proto) + ", result " + std::to_string(i)));
+    if (!proto.output(i).empty() && lookup(graph, proto.output(i)) != nullptr) {
+      return check_new_name(graph, proto.output(i),
+                            describe_proto(proto) + ", result " + std::to_string(i));
     }
     graph.add_result(node, proto.output(i));
   }
@@ -121,13 +121,14 @@ Status GraphImporter::import_attribute(const onnx::AttributeProto& proto, Node* 
   warn_unknown_fields(proto);
   attribute.name = proto.name();
   attribute.doc_string = proto.doc_string();
-  const std::string where = "attribute '" + printable(proto.name()) + "'";
   if (!proto.ref_attr_name().empty()) {
     attribute.ref_name = proto.ref_attr_name();
     attribute.ref_kind = attribute_kind(proto.type());
     return ok_status();
   }
-  return import_attribute_value(proto, parent, attribute).with_context(where);
+  const Status status = import_attribute_value(proto, parent, attribute);
+  if (status.ok()) return status;
+  return status.with_context("attribute '" + printable(proto.name()) + "'");
 }
 
 Status GraphImporter::import_attribute_value(const onnx::AttributeProto& proto, Node* parent,

@@ -108,7 +108,9 @@ Status ProtoBuilder::build_initializers(const Graph& graph, onnx::GraphProto& pr
         value->constant() ? build_tensor(value->constant(), value->name(), *proto.add_initializer())
                           : build_sparse(*value->sparse_constant(), value->name(),
                                          *proto.add_sparse_initializer());
-    MEZZO_RETURN_IF_ERROR(status.with_context("initializer '" + printable(value->name()) + "'"));
+    if (!status.ok()) {
+      return status.with_context("initializer '" + printable(value->name()) + "'");
+    }
   }
   return ok_status();
 }
@@ -142,8 +144,8 @@ Status ProtoBuilder::build_node(const Node& node, onnx::NodeProto& proto) const 
   for (const Value* operand : node.operands()) proto.add_input(operand ? operand->name() : "");
   for (const Value* result : node.results()) proto.add_output(result ? result->name() : "");
   for (const Attribute& attribute : node.attributes()) {
-    MEZZO_RETURN_IF_ERROR(
-        build_attribute(attribute, *proto.add_attribute()).with_context(describe(node)));
+    const Status status = build_attribute(attribute, *proto.add_attribute());
+    if (!status.ok()) return status.with_context(describe(node));
   }
   pairs_to_proto(node.metadata, *proto.mutable_metadata_props());
   return build_serialized(node.device_configurations, *proto.mutable_device_configurations());
@@ -159,8 +161,9 @@ Status ProtoBuilder::build_attribute(const Attribute& attribute,
     return ok_status();
   }
   proto.set_type(attribute_type(attribute.kind()));
-  return build_value(attribute, proto)
-      .with_context("attribute '" + printable(attribute.name) + "'");
+  const Status status = build_value(attribute, proto);
+  if (status.ok()) return status;
+  return status.with_context("attribute '" + printable(attribute.name) + "'");
 }
 
 Status ProtoBuilder::build_value(const Attribute& attribute, onnx::AttributeProto& proto) const {

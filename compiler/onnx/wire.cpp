@@ -182,7 +182,8 @@ std::size_t varint_bytes(std::uint64_t value) {
 
 class Stripper {
  public:
-  explicit Stripper(std::span<const std::byte> bytes) : reader_(bytes) {}
+  Stripper(std::span<const std::byte> bytes, const std::function<void(std::uint64_t)>& on_payload)
+      : reader_(bytes), on_payload_(on_payload) {}
 
   StatusOr<StrippedModel> run() {
     MEZZO_RETURN_IF_ERROR(strip(Message::kModel, 0, reader_.size(), 1));
@@ -203,6 +204,7 @@ class Stripper {
         append_varint(out_.skeleton, kMarkerBytes);
         out_.skeleton += encode_marker(out_.payloads.size());
         out_.payloads.push_back({field.data, field.end - field.data});
+        if (on_payload_) on_payload_(field.end - field.data);
         copied = pos;
       } else if (const auto child = child_of(message, field.number)) {
         MEZZO_RETURN_IF_ERROR(append(copied, field.length_at));
@@ -235,6 +237,7 @@ class Stripper {
   }
 
   Reader reader_;
+  const std::function<void(std::uint64_t)>& on_payload_;
   StrippedModel out_;
 };
 
@@ -366,8 +369,10 @@ std::optional<std::uint64_t> decode_marker(std::string_view raw_data) {
   return payload;
 }
 
-StatusOr<StrippedModel> strip_payloads(std::span<const std::byte> model) {
-  return Stripper(model).run();
+StatusOr<StrippedModel> strip_payloads(
+    std::span<const std::byte> model,
+    const std::function<void(std::uint64_t payload_bytes)>& on_payload) {
+  return Stripper(model, on_payload).run();
 }
 
 StatusOr<Expansion> Expansion::plan(std::string_view skeleton,

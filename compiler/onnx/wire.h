@@ -40,7 +40,10 @@ struct StrippedModel {
 
 // InvalidArgument (with the byte offset) for anything that is no well-formed message: truncated
 // varints, lengths beyond the enclosing message, nesting deeper than protobuf allows.
-StatusOr<StrippedModel> strip_payloads(std::span<const std::byte> model);
+// `on_payload` hears the size of each payload as it is stepped over.
+StatusOr<StrippedModel> strip_payloads(
+    std::span<const std::byte> model,
+    const std::function<void(std::uint64_t payload_bytes)>& on_payload = {});
 
 std::string encode_marker(std::uint64_t payload);
 std::optional<std::uint64_t> decode_marker(std::string_view raw_data);

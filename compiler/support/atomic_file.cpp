@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 constexpr int kNameAttempts = 100;
+// Larger writes make Linux look for larger runs of free memory, which stalls for seconds once the
+// page cache has filled it; from 256 KiB on they save nothing.
+constexpr std::size_t kWriteBytes = std::size_t{1} << 18;
 
 Status cannot_write(const std::string& path, int error) {
   std::string hint;
@@ -72,7 +75,7 @@ int flush_file(const std::string& path) {
 
 int write_all(int fd, std::span<const std::byte> bytes, std::int64_t at) {
   while (!bytes.empty()) {
-    const std::size_t step = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
+    const std::size_t step = std::min(bytes.size(), kWriteBytes);
     const ssize_t written =
         at < 0 ? ::write(fd, bytes.data(), step) : ::pwrite(fd, bytes.data(), step, at);
     if (written < 0 && errno == EINTR) continue;

@@ -13,6 +13,9 @@
 namespace mezzo {
 namespace {
 
+// Pages of a mapping that the process keeps while it reads on. Giving back costs some microseconds.
+constexpr std::uint64_t kKeptBytes = std::uint64_t{16} << 20;
+
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -59,6 +62,16 @@ StatusOr<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& 
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::note_read(std::uint64_t bytes) const {
+  if (read_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= kKeptBytes) release();
+}
+
+void MappedFile::release() const {
+  read_bytes_.store(0, std::memory_order_relaxed);
+  // Only advice: where it is refused the pages stay, and nothing else changes.
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
 }
 
 StatusOr<std::span<const std::byte>> MappedFile::slice(std::uint64_t offset,

@@ -2,6 +2,7 @@
 // read without being copied.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,14 @@ class MappedFile {
   // overflows, whatever an untrusted header asks for.
   StatusOr<std::span<const std::byte>> slice(std::uint64_t offset, std::uint64_t length) const;
 
+  // Says that about `bytes` more of the mapping were looked at. The process is charged for every
+  // page it has seen, so whoever reads a large file from end to end calls this after each piece,
+  // and now and then all pages are given back. Spans stay valid: the kernel maps a page again when
+  // it is next looked at.
+  void note_read(std::uint64_t bytes) const;
+  // Gives all pages back at once.
+  void release() const;
+
  private:
   MappedFile(std::string path, const std::byte* data, std::size_t size)
       : path_(std::move(path)), data_(data), size_(size) {}
@@ -40,6 +49,7 @@ class MappedFile {
   std::string path_;
   const std::byte* data_;  // null for an empty file
   std::size_t size_;
+  mutable std::atomic<std::uint64_t> read_bytes_ = 0;  // since pages were last given back
 };
 
 }  // namespace mezzo

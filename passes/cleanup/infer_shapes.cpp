@@ -37,6 +37,7 @@ bool bind_inputs(Graph& graph, const std::map<std::string, std::int64_t>& sizes)
 
 StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   const std::uint64_t before = fingerprint(model);
+  if (before == ctx.inferred) return false;  // nothing has happened since
   if (!ctx.symbol_values.empty() && bind_inputs(*model.graph, ctx.symbol_values))
     forget_symbolic_results(*model.graph);
   MEZZO_RETURN_IF_ERROR(declare_results(model, ctx.policy).status());
@@ -44,7 +45,8 @@ StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   // ONNX's own inference looks into subgraphs and local functions as well; what it finds helps
   // conversion, and what it cannot say is no fault.
   if (!ctx.for_runtime) MEZZO_RETURN_IF_ERROR(infer_all_types(model));
-  return fingerprint(model) != before;
+  ctx.inferred = fingerprint(model);
+  return ctx.inferred != before;
 }
 
 }  // namespace mezzo::passes

@@ -5,6 +5,8 @@
 #include "passes/precision/fold_casts.h"
 
 #include <map>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace mezzo::passes {
@@ -57,7 +59,10 @@ class CastFolder {
     }
     if (from->dtype() == result->dtype()) return make_identity(cast, from);
     const auto [entry, is_new] = first_cast_.try_emplace({from, result->dtype()}, &cast);
-    if (is_new) return;
+    if (is_new) {
+      key_of_.emplace(&cast, entry->first);
+      return;
+    }
     Value* same = entry->second->result();
     if (can_stand_for(*same, *result)) {
       remove(cast, same);
@@ -92,18 +97,18 @@ class CastFolder {
 
   void erase_if_dead(Node& node) {
     if (node.result()->has_uses()) return;
-    for (auto entry = first_cast_.begin(); entry != first_cast_.end(); ++entry) {
-      if (entry->second == &node) {
-        first_cast_.erase(entry);
-        break;
-      }
+    if (const auto key = key_of_.find(&node); key != key_of_.end()) {
+      first_cast_.erase(key->second);
+      key_of_.erase(key);
     }
     graph_.erase(&node);
   }
 
   Graph& graph_;
   PassContext& ctx_;
-  std::map<std::pair<const Value*, DType>, Node*> first_cast_;
+  using Key = std::pair<const Value*, DType>;
+  std::map<Key, Node*> first_cast_;
+  std::unordered_map<const Node*, Key> key_of_;  // the key under which a cast is the first
   bool changed_ = false;
 };
 

@@ -1,12 +1,11 @@
 #include "passes/precision/reach.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "compiler/ir/cast_elems.h"
+#include "compiler/ir/float_loops.h"
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "passes/precision/reach_rules.h"
@@ -16,64 +15,21 @@ namespace {
 
 constexpr std::int64_t kMostNarrowElems = 65536;  // constants that are not FP32 are read whole
 
-// Running extremes of FP32 bit patterns, all by integer comparison so that compilers vectorise it.
-// Flipping the lower bits of negative numbers makes the patterns sort like the numbers.
-struct BitExtremes {
-  std::int32_t lowest = INT32_MAX, highest = INT32_MIN, smallest = INT32_MAX;
-  bool infinite = false, nan = false;
-
-  static constexpr std::int32_t kInfinity = 0x7f800000;
-
-  static std::int32_t ordered(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
-
-  // All elements finite: false if not, and nothing is taken in.
-  bool add_finite(const std::byte* data, std::size_t elems) {
-    std::int32_t low = lowest, high = highest, small = smallest, largest = 0;
-    for (std::size_t i = 0; i < elems; ++i) {
-      std::int32_t bits = 0;
-      std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-      const std::int32_t key = ordered(bits), magnitude = bits & 0x7fffffff;
-      const std::int32_t nonzero = magnitude == 0 ? INT32_MAX : magnitude;
-      low = key < low ? key : low;
-      high = key > high ? key : high;
-      small = nonzero < small ? nonzero : small;
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    if (largest >= kInfinity) return false;
-    lowest = low, highest = high, smallest = small;
-    return true;
-  }
-
-  void add_any(const std::byte* data, std::size_t elems) {
-    for (std::size_t i = 0; i < elems; ++i) {
-      std::int32_t bits = 0;
-      std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-      const std::int32_t magnitude = bits & 0x7fffffff;
-      if (magnitude > kInfinity) nan = true;
-      if (magnitude == kInfinity) infinite = true;
-      if (magnitude < kInfinity) add_finite(data + i * sizeof bits, 1);
-    }
-  }
-
-  static double number(std::int32_t bits) { return std::bit_cast<float>(bits); }
-};
-
 ConstantFacts facts_of_floats(const Tensor& tensor) {
-  BitExtremes extremes;
+  FloatExtremesFinder finder;
   const Status status = tensor.stream([&](std::span<const std::byte> piece) {
-    const std::size_t elems = piece.size() / sizeof(float);
-    if (!extremes.add_finite(piece.data(), elems)) extremes.add_any(piece.data(), elems);
+    finder.add(piece.data(), piece.size() / sizeof(float));
     return ok_status();
   });
+  const FloatExtremes found = finder.result();
   ConstantFacts facts;
   facts.elems = tensor.elems();
-  facts.known = status.ok() && !extremes.nan;
-  facts.infinite = extremes.infinite;
-  if (!facts.known || extremes.lowest > extremes.highest) return facts;  // none is finite
-  facts.lowest = BitExtremes::number(BitExtremes::ordered(extremes.lowest));
-  facts.highest = BitExtremes::number(BitExtremes::ordered(extremes.highest));
-  if (extremes.smallest != INT32_MAX)
-    facts.smallest_nonzero = BitExtremes::number(extremes.smallest);
+  facts.known = status.ok() && !found.nan;
+  facts.infinite = found.infinite;
+  if (!facts.known || !found.any_finite) return facts;
+  facts.lowest = found.lowest;
+  facts.highest = found.highest;
+  facts.smallest_nonzero = found.smallest_nonzero;
   facts.uniform = !facts.infinite && facts.lowest == facts.highest;
   return facts;
 }

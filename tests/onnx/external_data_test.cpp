@@ -193,6 +193,27 @@ TEST_F(ExternalDataTest, CastsAndPaddingAreComputedOnTheWay) {
   }
 }
 
+// Also with its notes, and padded: a weight stays where its source was.
+TEST_F(ExternalDataTest, CastWeightsStayExternal) {
+  onnx::ModelProto proto = model_with({{"location", "weights.bin"}});
+  proto.mutable_graph()
+      ->mutable_initializer(proto.graph().initializer_size() - 1)
+      ->set_doc_string("a weight");
+  const auto model = test::value_or_die(import(proto));
+  Value* w = model->graph->find("w");
+  model->graph->replace_constant(
+      w, Tensor::pad_of(Tensor::cast_of(w->constant(), DType::kFloat16, false), {1032}));
+  ASSERT_THAT(export_model(*model, dir_.file("low.onnx")), IsOk());
+  const onnx::ModelProto low = test::read_proto(dir_.file("low.onnx"));
+  const onnx::TensorProto& tensor = *low.graph().initializer().rbegin();
+  EXPECT_EQ(tensor.name(), "w");
+  EXPECT_EQ(tensor.doc_string(), "a weight");
+  EXPECT_EQ(tensor.data_location(), onnx::TensorProto::EXTERNAL);
+  EXPECT_EQ(key_of(tensor, "location"), "low.onnx.data");
+  EXPECT_EQ(key_of(tensor, "length"), "2064");
+  EXPECT_EQ(fs::file_size(dir_.file("low.onnx.data")), 2064U);
+}
+
 TEST_F(ExternalDataTest, LocationsOutsideTheFolderAreRefused) {
   EXPECT_THAT(import_status({{"location", dir_.file("outside.bin")}}),
               Rejects("expected a path relative to the model's folder"));
