@@ -19,7 +19,12 @@ Status check_model(const Model& model, bool full = true);
 // unknown and nothing contradicts the old type, the old dimension stays; where it finds nothing
 // (ops that ONNX does not know), the old type stays and helps to infer what follows. Types of main
 // graph inputs are taken as given. Function bodies have no types.
-Status infer_all_types(Model& model);
+//
+// ONNX copies the list of all values around a subgraph when it enters one. Where that makes more
+// than `most_copies`, every graph is inferred by itself in linear time: results of If, Loop and
+// Scan and the inputs of their bodies then keep the types they have (infer_types in
+// compiler/ops/op_def.h finds them), and shapes that are computed do not reach into subgraphs.
+Status infer_all_types(Model& model, std::uint64_t most_copies = 2'000'000);
 
 // The newest version of ONNX's own operator set that this build knows.
 std::int64_t newest_opset();

@@ -1,10 +1,16 @@
 // infer_all_types: ONNX's inference, merged into the IR's types.
+//
+// ONNX copies the list of all values around it for every subgraph that it enters: quadratic in a
+// graph with thousands of Ifs. Where that would copy more than `most_copies` values, each graph is
+// inferred by itself (PartInference): nodes with subgraphs are opaque, of the types that the IR has
+// (compiler/ops looks into subgraphs in place), and what a subgraph captures is its input.
 #include <google/protobuf/arena.h>
 
 #include <exception>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/onnx/check.h"
 #include "compiler/onnx/export.h"
@@ -18,6 +24,9 @@ namespace {
 
 // Names that ONNX makes up for dimensions it knows nothing about.
 bool is_made_up(const Dim& dim) { return dim.symbol.starts_with("unk__"); }
+
+// Stands for the domain of nodes that ONNX must not look at.
+constexpr const char* kOpaqueDomain = "ai.mezzo.opaque";
 
 // Calls `visit` with each graph, outermost first, and the message built from it.
 template <typename GraphT, typename Visit>
@@ -105,17 +114,34 @@ Type merge(Type inferred, const Type& old) {
   return inferred;
 }
 
+// Names made up for one graph mean something else in another.
+void forget_made_up(Type& type) {
+  if (!type.tensor.shape) return;
+  for (Dim& dim : *type.tensor.shape) {
+    if (is_made_up(dim)) dim.symbol.clear();
+  }
+}
+
+enum class Symbols : std::uint8_t { kOfModel, kOfGraph };
+
 template <typename ValueInfoProtos>
-Status merge_all(const ValueInfoProtos& infos, Graph& graph) {
+Status merge_all(const ValueInfoProtos& infos, Graph& graph, Symbols symbols) {
   for (const auto& info : infos) {
     Value* value = graph.find(info.name());
     const bool given = value && (value->is_initializer() ||
                                  (value->is_graph_input() && graph.parent() == nullptr));
     if (!value || given) continue;
     MEZZO_ASSIGN_OR_RETURN(Type type, type_from_proto(info.type()));
+    if (symbols == Symbols::kOfGraph) forget_made_up(type);
     if (type.kind != Type::Kind::kUnknown) value->type = merge(std::move(type), value->type);
   }
   return ok_status();
+}
+
+Status merge_graph(const onnx::GraphProto& proto, Graph& graph, Symbols symbols) {
+  MEZZO_RETURN_IF_ERROR(merge_all(proto.input(), graph, symbols));
+  MEZZO_RETURN_IF_ERROR(merge_all(proto.value_info(), graph, symbols));
+  return merge_all(proto.output(), graph, symbols);
 }
 
 Status infer(onnx::ModelProto& proto, bool propagate_data) {
@@ -139,13 +165,106 @@ Status build_for_inference(const Model& model, onnx::ModelProto& proto) {
   return ok_status();
 }
 
+// Entries that ONNX would copy below `graph`, of which `around` are visible around it.
+std::uint64_t copied_values(const Graph& graph, std::uint64_t around) {
+  around += graph.inputs().size() + graph.initializers().size() + graph.node_count();
+  std::uint64_t copies = 0;
+  for (const auto& node : graph.nodes()) {
+    for (const Graph* inner : node->subgraphs()) copies += around + copied_values(*inner, around);
+  }
+  return copies;
+}
+
+class PartInference {
+  using Parts = std::vector<std::pair<Graph*, onnx::GraphProto*>>;
+
+ public:
+  // `shell` is built for inference, in an arena; its graph is taken apart.
+  explicit PartInference(onnx::ModelProto& shell) : shell_(shell) {
+    auto& opset = *shell.add_opset_import();
+    opset.set_domain(kOpaqueDomain);
+    opset.set_version(1);
+  }
+
+  Status run(Graph& graph, onnx::GraphProto& proto) {
+    Parts parts;
+    int index = 0;
+    for (const auto& node : graph.nodes()) {
+      onnx::NodeProto& out = *proto.mutable_node(index++);
+      if (!node->subgraphs().empty()) make_opaque(*node, out, proto, parts);
+    }
+    give_types(graph, proto);
+    shell_.mutable_graph()->Swap(&proto);
+    if (!infer(shell_, true).ok()) MEZZO_RETURN_IF_ERROR(infer(shell_, false));
+    shell_.mutable_graph()->Swap(&proto);
+    MEZZO_RETURN_IF_ERROR(merge_graph(proto, graph, Symbols::kOfGraph));
+    for (const auto& [inner, inner_proto] : parts) {
+      MEZZO_RETURN_IF_ERROR(run(*inner, *inner_proto));
+    }
+    return ok_status();
+  }
+
+ private:
+  void make_opaque(const Node& node, onnx::NodeProto& out, onnx::GraphProto& proto, Parts& parts) {
+    const auto subgraphs = node.subgraphs();
+    auto inner = subgraphs.begin();
+    const auto take = [&](onnx::GraphProto& graph) {
+      parts.emplace_back(
+          *inner++, google::protobuf::Arena::CreateMessage<onnx::GraphProto>(shell_.GetArena()));
+      parts.back().second->Swap(&graph);
+    };
+    for (auto& attribute : *out.mutable_attribute()) {
+      if (attribute.has_g()) take(*attribute.mutable_g());
+      for (auto& listed : *attribute.mutable_graphs()) take(listed);
+    }
+    out.clear_attribute();
+    out.set_domain(kOpaqueDomain);
+    for (const Value* result : node.results()) {
+      if (result && !result->is_graph_output()) add_typed(*result, *proto.mutable_value_info());
+    }
+  }
+
+  // Of what is captured, and of outputs that opaque nodes give.
+  static void give_types(const Graph& graph, onnx::GraphProto& proto) {
+    std::set<const Value*> captures;
+    const auto note = [&](const Value* value) {
+      if (value && value->graph() != &graph && captures.insert(value).second)
+        add_typed(*value, *proto.mutable_input());
+    };
+    for (const auto& node : graph.nodes()) {
+      for (std::size_t i = 0; i < node->operand_count(); ++i) note(node->operand(i));
+    }
+    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+      const Value* output = graph.outputs()[i];
+      note(output);
+      const bool opaque = output->producer() && !output->producer()->subgraphs().empty();
+      auto& info = *proto.mutable_output(static_cast<int>(i));
+      if (opaque && output->type.kind != Type::Kind::kUnknown)
+        type_to_proto(output->type, *info.mutable_type());
+    }
+  }
+
+  template <typename ValueInfoProtos>
+  static void add_typed(const Value& value, ValueInfoProtos& infos) {
+    if (value.type.kind == Type::Kind::kUnknown) return;
+    value_info_to_proto({value.name(), value.type, {}, {}}, *infos.Add());
+  }
+
+  onnx::ModelProto& shell_;
+};
+
 }  // namespace
 
-Status infer_all_types(Model& model) {
+Status infer_all_types(Model& model, std::uint64_t most_copies) {
   // In an arena, as a message of many small ones is: taken apart at once.
   google::protobuf::Arena arena;
   auto& inferred = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   MEZZO_RETURN_IF_ERROR(build_for_inference(model, inferred));
+  if (copied_values(*model.graph, 0) > most_copies) {
+    auto& graph = *google::protobuf::Arena::CreateMessage<onnx::GraphProto>(&arena);
+    graph.Swap(inferred.mutable_graph());
+    return PartInference(inferred).run(*model.graph, graph);
+  }
   if (!infer(inferred, true).ok()) {
     // Propagation looks at data that plain inference does not; without it a model may still pass.
     MEZZO_RETURN_IF_ERROR(build_for_inference(model, inferred));
@@ -154,9 +273,7 @@ Status infer_all_types(Model& model) {
   Status status;
   for_each_pair(*model.graph, *inferred.mutable_graph(),
                 [&](Graph& graph, const onnx::GraphProto& out) {
-                  if (status.ok()) status = merge_all(out.input(), graph);
-                  if (status.ok()) status = merge_all(out.value_info(), graph);
-                  if (status.ok()) status = merge_all(out.output(), graph);
+                  if (status.ok()) status = merge_graph(out, graph, Symbols::kOfModel);
                 });
   return status;
 }

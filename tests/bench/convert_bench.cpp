@@ -1,5 +1,5 @@
 // Milliseconds of a conversion, from file to file, for graphs of 5,000 to 40,000 nodes of every
-// kind. Google Benchmark fits the growth: the lines `_BigO` say "N" where it is linear.
+// kind. Google Benchmark fits the growth: the lines called BigO say "N" where it is linear.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -9,6 +9,7 @@
 #include "compiler/ir/verifier.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
+#include "compiler/ops/op_def.h"
 #include "model_files.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_test.h"
@@ -124,6 +125,65 @@ TEST(InferTypes, OldDimensionsStayWhereInferenceKnowsNone) {
   ASSERT_THAT(infer_all_types(*model), IsOk());
   EXPECT_EQ(to_string(model->graph->find("a")->type), "float[M,4]");
   EXPECT_EQ(to_string(model->graph->find("y")->type), "float[M,4]");
+}
+
+// Each graph by itself, as in models of thousands of subgraphs: what is captured, nested, given
+// back unread, and carried around a loop.
+TEST(InferTypes, GraphByGraph) {
+  const auto model = from_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,4] x, bool c, int64 n) => (y, z) <float[4] b = {1,2,3,4}> {
+      a = Add(x, b)
+      y = If(c) <then_branch: graph = t () => (u) {
+                   v = Cast<to = 10>(a)
+                   k = If(c) <then_branch: graph = tt () => (p) { p = Neg(v) },
+                              else_branch: graph = ee () => (q) { q = Abs(v) }>
+                   u = Cast<to = 1>(k) },
+                 else_branch: graph = e () => (w) { w = Add(a, b) }>
+      z = Loop(n, c, y) <body: graph = l (int64 i, bool go, float[N,4] h) => (bool on, float[N,4] o) {
+        on = Identity(go)
+        o = Mul(h, y) }>
+      late = Relu(z)
+    })");
+  ASSERT_THAT(infer_types(*model), IsOk());
+  ASSERT_THAT(infer_all_types(*model, 0), IsOk());
+  EXPECT_THAT(verify(*model), IsOk());
+  const Graph& graph = *model->graph;
+  EXPECT_EQ(to_string(graph.find("late")->type), "float[N,4]");
+  const Graph& outer = *graph.find("y")->producer()->subgraphs()[0];
+  EXPECT_EQ(to_string(outer.find("v")->type), "float16[N,4]");
+  EXPECT_EQ(to_string(outer.find("u")->type), "float[N,4]");
+  const Graph& inner = *outer.find("k")->producer()->subgraphs()[1];
+  EXPECT_EQ(to_string(inner.find("q")->type), "float16[N,4]");
+  const Graph& body = *graph.find("z")->producer()->subgraphs()[0];
+  EXPECT_EQ(to_string(body.find("o")->type), "float[N,4]");
+}
+
+// Both ways find the same element types and ranks in every model of the acceptance data.
+TEST(Acceptance, InferenceGraphByGraphFindsTheSame) {
+  const auto shared = test::shared_folder();
+  if (!shared) GTEST_SKIP() << test::kNoSharedFolder;
+  for (const auto& entry : fs::recursive_directory_iterator(*shared)) {
+    if (entry.path().extension() != ".onnx") continue;
+    SCOPED_TRACE(entry.path().string());
+    const auto whole = test::value_or_die(load_model(entry.path().string()));
+    const auto parts = test::value_or_die(load_model(entry.path().string()));
+    if (!infer_types(*whole).ok() || !infer_types(*parts).ok()) continue;
+    ASSERT_THAT(infer_all_types(*whole), IsOk());
+    ASSERT_THAT(infer_all_types(*parts, 0), IsOk());
+    std::vector<const Graph*> graphs;
+    for_each_graph(*whole->graph, [&](const Graph& graph) { graphs.push_back(&graph); });
+    std::size_t at = 0;
+    for_each_graph(*parts->graph, [&](const Graph& graph) {
+      for (const Value* expected : graphs[at++]->values()) {
+        const Value* value = graph.find(expected->name());
+        ASSERT_NE(value, nullptr);
+        EXPECT_EQ(value->dtype(), expected->dtype()) << value->name();
+        EXPECT_EQ(value->type.kind, expected->type.kind) << value->name();
+        if (!value->type.is_tensor()) continue;
+        EXPECT_EQ(value->tensor_type().rank(), expected->tensor_type().rank()) << value->name();
+      }
+    });
+  }
 }
 
 TEST(RaiseOpset, ChangesOpsAndKeepsTheRest) {
