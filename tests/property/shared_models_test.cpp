@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/ir/clone.h"
 #include "compiler/onnx/check.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
 #include "passes/pass_runner.h"
 #include "passes/pipeline.h"
-#include "tests/property/cast_checks.h"
+#include "tests/property/conversion_checks.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/status_test.h"
 #include "tools/mezzo/compile_model.h"
@@ -38,13 +39,38 @@ bool is_fp32(const Model& model) {
   return !low;
 }
 
-void check_conversion(const fs::path& path, DType dtype, passes::AssignMethod assign) {
+struct Mode {
+  const char* name;
+  DType low;
+  passes::AssignMethod assign;
+  passes::IoTypes io;
+  const char* target;
+  int pad;
+};
+constexpr Mode kModes[] = {
+    {"fp16", DType::kFloat16, passes::AssignMethod::kCut, passes::IoTypes::kKeep, "a100", 0},
+    {"fp16 propagate", DType::kFloat16, passes::AssignMethod::kPropagate, passes::IoTypes::kKeep,
+     "a100", 0},
+    {"fp16 io low", DType::kFloat16, passes::AssignMethod::kCut, passes::IoTypes::kLow, "a100", 0},
+    {"fp16 cpu", DType::kFloat16, passes::AssignMethod::kCut, passes::IoTypes::kKeep, "cpu", 0},
+    {"fp16 padded", DType::kFloat16, passes::AssignMethod::kCut, passes::IoTypes::kKeep, "a100", 8},
+    {"bf16", DType::kBFloat16, passes::AssignMethod::kCut, passes::IoTypes::kKeep, "a100", 0},
+    {"bf16 propagate", DType::kBFloat16, passes::AssignMethod::kPropagate, passes::IoTypes::kKeep,
+     "a100", 0},
+    {"bf16 io low", DType::kBFloat16, passes::AssignMethod::kPropagate, passes::IoTypes::kLow,
+     "h100", 0},
+};
+
+void check_conversion(const fs::path& path, const Mode& mode) {
   const auto model = test::value_or_die(import_model(path.string()));
+  const auto original = clone_model(*model);
   const bool was_valid = check_model(*model).ok(), was_fp32 = is_fp32(*model);
   passes::PassContext ctx;
-  ctx.policy.low = dtype;
-  ctx.policy.assign = assign;
-  ctx.policy.target = "a100";
+  ctx.policy.low = mode.low;
+  ctx.policy.assign = mode.assign;
+  ctx.policy.io = mode.io;
+  ctx.policy.target = mode.target;
+  ctx.padding.multiple = mode.pad;
   const Status converted = passes::run_passes(*model, ctx, passes::convert_pipeline(ctx));
   if (!was_valid && converted.code() == StatusCode::kInvalidArgument) return;  // refused, rightly
   ASSERT_THAT(converted, IsOk());
@@ -52,7 +78,8 @@ void check_conversion(const fs::path& path, DType dtype, passes::AssignMethod as
   if (was_valid) {
     EXPECT_THAT(check_model(*model), IsOk());
   }
-  test::expect_no_useless_casts(*model->graph);
+  test::expect_no_useless_casts(*original, *model);
+  test::expect_no_weight_twice(*original, *model);
   if (was_fp32) test::expect_pins_in_fp32(*model->graph);
   // What conversion has done stands: casts fold no further.
   std::vector<passes::PassRun> runs;
@@ -70,13 +97,10 @@ TEST_P(SharedModels, ConvertSoundly) {
   if (!shared) GTEST_SKIP() << test::kNoSharedFolder;
   int count = 0;
   for (const fs::path& path : models_below(*shared / GetParam())) {
-    for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
-      for (const auto assign : {passes::AssignMethod::kCut, passes::AssignMethod::kPropagate}) {
-        SCOPED_TRACE(path.string() + " " + std::string(dtype_name(dtype)) +
-                     (assign == passes::AssignMethod::kCut ? " cut" : " propagate"));
-        check_conversion(path, dtype, assign);
-        ++count;
-      }
+    for (const Mode& mode : kModes) {
+      SCOPED_TRACE(path.string() + " " + mode.name);
+      check_conversion(path, mode);
+      ++count;
     }
   }
   EXPECT_GT(count, 0);
