@@ -107,7 +107,7 @@ constexpr auto kTraining = std::to_array<ContribSignature>({
     {"ReluGrad", "TT", "T", "T", "T"},
     {"SigmoidGrad", "TT", "T", "T", "T"},
     {"SimplifiedLayerNormalizationGrad", "TTTf", "TT", "T", "T"},
-    {"SliceGrad", ".T....", "T", "T", "T"},
+    {"SliceGrad", "T.....", "T", "T", "T"},
     {"SoftmaxCrossEntropyLossGrad", "TT...", "T", "T", "T"},
     {"SoftmaxCrossEntropyLossInternal", "T.T.", "TT", "T", "T"},
     {"SoftmaxCrossEntropyLossInternalGrad", "TT.T.T", "T", "T", "T"},
