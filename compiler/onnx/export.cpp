@@ -7,12 +7,15 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
+#include <variant>
 
 #include "compiler/onnx/proto_builder.h"
 #include "compiler/onnx/proto_types.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/atomic_file.h"
+#include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
 
 namespace mezzo {
@@ -49,6 +52,12 @@ class Layout {
 
   std::uint64_t model_bytes() const { return expansion_->total_bytes(); }
   bool has_external() const { return !external_.empty(); }
+
+  template <typename Visit>
+  void for_each_tensor(const Visit& visit) const {
+    for (const auto& [offset, tensor] : external_) visit(*tensor);
+    for (const TensorRef& tensor : payloads_) visit(*tensor);
+  }
 
   Status write_data(AtomicFile& file) const {
     for (const auto& [offset, tensor] : external_) {
@@ -138,6 +147,45 @@ Status check_size(const Layout& layout, std::uint64_t limit) {
                           ". Hint: store large tensors as external data");
 }
 
+// True if both names mean one file.
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error) && !error;
+}
+
+// The mapped file that holds a tensor's bytes, or those that they are computed from; may be null.
+const MappedFile* file_of(const Tensor& tensor) {
+  if (const auto* slice = std::get_if<Tensor::FileSlice>(&tensor.storage())) {
+    return slice->file.get();
+  }
+  if (const auto* cast = std::get_if<Tensor::CastOf>(&tensor.storage())) {
+    return file_of(*cast->source);
+  }
+  if (const auto* pad = std::get_if<Tensor::PadOf>(&tensor.storage())) return file_of(*pad->source);
+  return nullptr;
+}
+
+// What is written must not take the place of a file that the model was read from, unless it is the
+// model itself that is replaced: the old one would be left with data that are not its own.
+Status check_places(const Layout& layout, const Model& model, const std::string& path) {
+  if (is_same_file(path, model.source_path)) return ok_status();
+  std::string taken;
+  const auto check = [&](const std::string& file) {
+    if (is_same_file(path, file)) taken = path;
+    if (layout.has_external() && is_same_file(path + ".data", file)) taken = path + ".data";
+  };
+  check(model.source_path);
+  const MappedFile* last = nullptr;  // many tensors, few files
+  layout.for_each_tensor([&](const Tensor& tensor) {
+    const MappedFile* file = file_of(tensor);
+    if (file != nullptr && file != last) check(file->path());
+    last = file;
+  });
+  if (taken.empty()) return ok_status();
+  return invalid_argument(printable(taken) + ": expected a place for the output, got a file that " +
+                          "the model reads its data from. Hint: choose another name");
+}
+
 Status write_files(const Layout& layout, const std::string& path) {
   std::optional<AtomicFile> data;
   if (layout.has_external()) {
@@ -146,6 +194,9 @@ Status write_files(const Layout& layout, const std::string& path) {
   }
   MEZZO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   MEZZO_RETURN_IF_ERROR(layout.write_model(file));
+  // An old model of this name may read the old data: both stay until both new files are complete.
+  if (data) MEZZO_RETURN_IF_ERROR(data->finish());
+  MEZZO_RETURN_IF_ERROR(file.finish());
   if (data) MEZZO_RETURN_IF_ERROR(data->commit());
   return file.commit();
 }
@@ -163,6 +214,7 @@ Status export_model(const Model& model, const std::string& path, const ExportOpt
     MEZZO_RETURN_IF_ERROR(layout.build(model).with_context(printable(name)));
   }
   MEZZO_RETURN_IF_ERROR(check_size(layout, limit).with_context(printable(name)));
+  MEZZO_RETURN_IF_ERROR(check_places(layout, model, path));
   return write_files(layout, path);
 }
 

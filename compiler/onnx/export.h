@@ -28,7 +28,9 @@ struct ExportOptions {
   std::uint64_t max_model_bytes = 0x7fffffff;
 };
 
-// Writes `path`, and `path`.data for external data, each whole or not at all. Tensors are streamed
+// Writes `path`, and `path`.data for external data, whole or not at all: both replace older files
+// only when both are complete. InvalidArgument where that would overwrite a data file of the model
+// being read (which `path` itself may replace). Tensors are streamed
 // one by one (casts and padding computed on the way), so memory does not grow with the weights. The
 // same model gives the same bytes. A model just imported gives back the same message, except for
 // location and offset of external data, which always move to the new file.

@@ -115,7 +115,8 @@ StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::open(const std::strin
   }
   auto& file = by_path_[path.string()];
   if (!file) {
-    auto opened = MappedFile::open(path.string());
+    auto opened =
+        MappedFile::open_inside(folder.string(), path.lexically_relative(folder).string());
     if (!opened.ok()) {
       by_path_.erase(path.string());
       return opened.status().with_context("external data");

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "compiler/support/mapping_guard.h"
 #include "compiler/support/text.h"
 
 namespace mezzo {
@@ -33,6 +34,9 @@ Status cannot_write(const std::string& path, int error) {
   if (error == ENOENT) hint = ". Hint: the folder it should go into does not exist";
   if (error == EACCES || error == EROFS) hint = ". Hint: choose a place you may write to";
   if (error == ENOSPC || error == EDQUOT) hint = ". Hint: free some space or choose another disk";
+  if (error == EFBIG)
+    hint = ". Hint: the disk or a limit of the shell (ulimit -f) forbids the size";
+  if (error == EFAULT) hint = ". Hint: " + std::string(kMappingDamage);
   return invalid_argument(printable(path) + ": cannot be written: " + std::strerror(error) + hint);
 }
 
@@ -191,9 +195,18 @@ Status AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> byt
   return number == 0 ? ok_status() : error(number);
 }
 
-Status AtomicFile::commit() {
+Status AtomicFile::finish() {
   MEZZO_RETURN_IF_ERROR(flush());
   if (::fsync(fd_) != 0) return error(errno);
+  if (mappings_damaged()) {
+    return invalid_argument(printable(path_) + ": is not written, as " +
+                            std::string(kMappingDamage));
+  }
+  return ok_status();
+}
+
+Status AtomicFile::commit() {
+  MEZZO_RETURN_IF_ERROR(finish());
   if (::close(std::exchange(fd_, -1)) != 0) return error(errno);
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) return error(errno);
   temporary_.clear();

@@ -37,7 +37,11 @@ class AtomicFile {
   // Bytes appended so far, which is where the next write() lands.
   std::uint64_t position() const { return position_; }
 
-  // Flushes to the disk (fsync) and renames to `path`. Nothing may be written afterwards.
+  // Flushes to the disk (fsync). Of what can fail only the rename is then left, so files that
+  // belong together are all finished before the first is committed. InvalidArgument also where a
+  // file that was read meanwhile turned out to be cut short (mapping_guard.h).
+  Status finish();
+  // finish(), and renames to `path`. Nothing may be written afterwards.
   Status commit();
 
   const std::string& path() const { return path_; }

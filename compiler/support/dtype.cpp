@@ -3,6 +3,7 @@
 #include <array>
 #include <cfloat>
 #include <cmath>
+#include <limits>
 
 namespace mezzo {
 namespace {
@@ -64,7 +65,14 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 int dtype_bits(DType dtype) { return row(dtype).bits; }
 
 std::size_t dtype_bytes(DType dtype, std::int64_t elems) {
-  return (static_cast<std::size_t>(elems) * static_cast<std::size_t>(dtype_bits(dtype)) + 7) / 8;
+  std::size_t bits = 0;
+  // Counts of elements that no memory could hold come from shapes in files.
+  if (__builtin_mul_overflow(static_cast<std::size_t>(elems),
+                             static_cast<std::size_t>(dtype_bits(dtype)), &bits) ||
+      bits > std::numeric_limits<std::size_t>::max() - 7) {
+    return std::numeric_limits<std::size_t>::max() / 8;
+  }
+  return (bits + 7) / 8;
 }
 
 FloatFacts float_facts(DType dtype) {

@@ -15,12 +15,18 @@ namespace mezzo {
 
 // Spans given out point into the mapping and live as long as this object, which is therefore
 // shared. The contents must not be shortened by others while mapped (the kernel then raises SIGBUS
-// on access); mezzo's own files are replaced by renaming, which leaves a mapping intact.
+// on access, see mapping_guard.h); mezzo's own files are replaced by renaming, which leaves a
+// mapping intact.
 class MappedFile {
  public:
   // InvalidArgument naming the path and the reason: missing, a folder or device, unreadable. An
   // empty file is fine and has no bytes.
   static StatusOr<std::shared_ptr<const MappedFile>> open(const std::string& path);
+
+  // The file `relative` below the folder `folder`, on a way without symbolic links: the kernel
+  // refuses any other, also one that somebody puts there between a check of the path and this call.
+  static StatusOr<std::shared_ptr<const MappedFile>> open_inside(const std::string& folder,
+                                                                 const std::string& relative);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -43,6 +49,7 @@ class MappedFile {
   void release() const;
 
  private:
+  static StatusOr<std::shared_ptr<const MappedFile>> map(int descriptor, const std::string& path);
   MappedFile(std::string path, const std::byte* data, std::size_t size)
       : path_(std::move(path)), data_(data), size_(size) {}
 

@@ -57,6 +57,8 @@ struct ConvertCommand {
       MEZZO_ASSIGN_OR_RETURN(data, AtomicFile::create(json));
       MEZZO_RETURN_IF_ERROR(data->write(report_json(described)));
     }
+    if (page) MEZZO_RETURN_IF_ERROR(page->finish());
+    if (data) MEZZO_RETURN_IF_ERROR(data->finish());
     MEZZO_RETURN_IF_ERROR(export_model(converted, output));
     if (page) MEZZO_RETURN_IF_ERROR(page->commit());
     if (data) MEZZO_RETURN_IF_ERROR(data->commit());

@@ -3,11 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "compiler/support/mapping_guard.h"
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/config_file.h"
@@ -175,13 +177,25 @@ int run(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + (chosen == nullptr ? 0 : 1),
                                       arguments.end());
   const int status = parse(app, chosen, rest);
-  return status >= 0 ? status : report_status(work());
+  if (status >= 0) return status;
+  const Status done = work();
+  if (done.ok() && mappings_damaged()) {
+    return report_status(invalid_argument(std::string(kMappingDamage)));
+  }
+  return report_status(done);
+}
+
+// Faults of files are errors to report, not signals to die of.
+void prepare_process() {
+  guard_mappings();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond a limit: write() then says so
 }
 
 }  // namespace
 }  // namespace mezzo::cli
 
 int main(int argc, char** argv) {
+  mezzo::cli::prepare_process();
   try {
     return mezzo::cli::run({argv + std::min(argc, 1), argv + argc});
   } catch (const std::bad_alloc&) {
