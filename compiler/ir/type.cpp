@@ -1,6 +1,7 @@
 #include "compiler/ir/type.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace mezzo {
 
@@ -15,10 +16,15 @@ std::vector<std::int64_t> TensorType::dims() const {
   return dims;
 }
 
+// A shape in a file may have any dims, as no data need to be there: counts end at the largest.
 std::int64_t TensorType::elems() const {
   std::int64_t elems = 1;
-  for (const Dim& dim : *shape) elems *= dim.value;
-  return elems;
+  bool overflow = false;
+  for (const Dim& dim : *shape) {
+    if (dim.value == 0) return 0;
+    overflow = overflow || __builtin_mul_overflow(elems, dim.value, &elems);
+  }
+  return overflow ? std::numeric_limits<std::int64_t>::max() : elems;
 }
 
 bool Type::operator==(const Type& other) const {

@@ -1,6 +1,9 @@
 // Models, graphs and their values.
 #include "compiler/onnx/graph_importer.h"
 
+#include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "compiler/onnx/proto_types.h"
@@ -98,7 +101,13 @@ Status GraphImporter::import_model(const onnx::ModelProto& proto, Model& model) 
 
   model.graph = std::make_unique<Graph>(proto.graph().name());
   MEZZO_RETURN_IF_ERROR(import_graph(proto.graph(), *model.graph));
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> seen;
   for (const auto& function : proto.functions()) {
+    const std::string_view domain = canonical_domain(function.domain());
+    if (!seen.emplace(domain, function.name(), function.overload()).second) {
+      return invalid_argument("function " + in_quotes(function.domain() + "." + function.name()) +
+                              ": expected functions with distinct names, got this one twice");
+    }
     auto& out = model.functions.emplace_back(std::make_unique<Function>());
     MEZZO_RETURN_IF_ERROR(
         import_function(function, *out)

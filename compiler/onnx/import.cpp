@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "compiler/onnx/function_calls.h"
 #include "compiler/onnx/graph_importer.h"
 #include "compiler/onnx/tensor_reader.h"
 #include "compiler/onnx/wire.h"
@@ -37,6 +38,9 @@ ModelOr build(const onnx::ModelProto& proto, TensorReader& reader, const ImportO
   auto model = std::make_unique<Model>();
   GraphImporter importer(reader, options.warnings);
   MEZZO_RETURN_IF_ERROR(importer.import_model(proto, *model));
+  if (!model->functions.empty()) {
+    MEZZO_RETURN_IF_ERROR(count_expanded_nodes(*model, kMostExpandedNodes).status());
+  }
   return model;
 }
 

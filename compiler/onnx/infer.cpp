@@ -15,6 +15,7 @@
 #include "compiler/onnx/check.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/proto_types.h"
+#include "compiler/ops/guarded_schemas.h"
 #include "compiler/support/text.h"
 #include "onnx/defs/schema.h"
 #include "onnx/shape_inference/implementation.h"
@@ -147,7 +148,7 @@ Status merge_graph(const onnx::GraphProto& proto, Graph& graph, Symbols symbols)
 Status infer(onnx::ModelProto& proto, bool propagate_data) {
   try {
     const onnx::ShapeInferenceOptions options(false, 0, propagate_data);
-    onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
+    onnx::shape_inference::InferShapes(proto, &guarded_schemas(), options);
   } catch (const std::exception& error) {
     return invalid_argument("ONNX's shape inference: " + printable(error.what(), 1000));
   }

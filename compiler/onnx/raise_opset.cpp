@@ -19,6 +19,7 @@
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
 #include "compiler/onnx/proto_types.h"
+#include "compiler/ops/guarded_schemas.h"
 #include "compiler/support/text.h"
 #include "onnx/defs/schema.h"
 #include "onnx/onnx_pb.h"
@@ -140,6 +141,7 @@ Status build_for_converter(const Model& model, std::vector<TensorRef>& elided,
 StatusOr<std::unique_ptr<Model>> convert(const onnx::ModelProto& proto, std::int64_t version,
                                          std::vector<TensorRef> elided) {
   onnx::ModelProto converted;
+  guard_all_schemas();  // the converter infers types
   try {
     converted = onnx::version_conversion::ConvertVersion(proto, static_cast<int>(version));
   } catch (const std::exception& error) {

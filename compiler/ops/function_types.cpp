@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compiler/ops/function_body.h"
+#include "compiler/ops/guarded_schemas.h"
 #include "compiler/ops/onnx_schema.h"
 #include "compiler/ops/schema.h"
 #include "compiler/ops/type_proto.h"
@@ -110,7 +111,7 @@ std::string body_fault(const onnx::NodeProto& node, const std::vector<onnx::Type
     if (!find_body(node, types, *schema, opset, body)) return "";
     model = model_of(node, types, *schema, body, opset);
     const onnx::ShapeInferenceOptions strict(true, 1, false);
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), strict);
+    onnx::shape_inference::InferShapes(model, &guarded_schemas(), strict);
   } catch (const std::exception& error) {
     return first_line(error.what());
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ops/constants.h"
+#include "compiler/ops/guarded_schemas.h"
 #include "compiler/ops/merge_types.h"
 #include "compiler/ops/onnx_schema.h"
 #include "compiler/ops/op_def.h"
@@ -177,7 +178,7 @@ Status infer_from_schema(Node& node, const Model* model) {
   if (schema == nullptr || !schema->has_type_and_shape_inference_function()) return ok_status();
   NodeContext context(node, model);
   try {
-    schema->GetTypeAndShapeInferenceFunction()(context);
+    run_inference(*schema, context);
   } catch (const StatusException& error) {
     return error.status;
   } catch (const std::exception& error) {

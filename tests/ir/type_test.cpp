@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "compiler/ir/graph.h"
 
 namespace mezzo {
@@ -56,6 +58,16 @@ TEST(Type, StaticShapes) {
   EXPECT_FALSE(TensorType(DType::kFloat32, {2, Dim::symbolic("n")}).has_static_shape());
   EXPECT_EQ(fixed.rank(), 2U);
   EXPECT_EQ(TensorType().rank(), std::nullopt);
+}
+
+TEST(Type, CountsOfElementsEndAtTheLargest) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(TensorType::of(DType::kFloat32, {kMost}).elems(), kMost);
+  EXPECT_EQ(TensorType::of(DType::kFloat32, {kMost, 2}).elems(), kMost);
+  EXPECT_EQ(TensorType::of(DType::kFloat32, {kMost, kMost, 3}).elems(), kMost);
+  EXPECT_EQ(TensorType::of(DType::kFloat32, {kMost, kMost, 0}).elems(), 0);
+  EXPECT_GE(dtype_bytes(DType::kFloat64, kMost), dtype_bytes(DType::kFloat64, kMost / 64));
+  EXPECT_EQ(dtype_bytes(DType::kInt4, 3), 2U);
 }
 
 TEST(Model, OpsetsByEitherNameOfTheOnnxDomain) {

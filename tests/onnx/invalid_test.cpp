@@ -162,5 +162,46 @@ TEST(Invalid, DeeplyNestedText) {
   EXPECT_THAT(import_text(types), Rejects("nested at most"));
 }
 
+// Functions f0 to fN, each with this body, where NEXT stands for a call of the next; the last one
+// is a Relu.
+Status import_functions(int count, const std::string& body) {
+  const std::string head = "<domain: \"local\", opset_import: [\"\" : 17, \"local\" : 1]>\n";
+  std::string text =
+      "<ir_version: 8, opset_import: [\"\" : 17, \"local\" : 1]>\n"
+      "g (float[2] x) => (float[2] y) { y = local.f0(x) }\n";
+  for (int i = 0; i < count; ++i) {
+    std::string named = body;
+    for (std::size_t at = 0; (at = named.find("NEXT")) != std::string::npos;) {
+      named.replace(at, 4, "local.f" + std::to_string(i + 1));
+    }
+    text += head + "f" + std::to_string(i) + " (a) => (b) {" + named + "}\n";
+  }
+  text += head + "f" + std::to_string(count) + " (a) => (b) { b = Relu(a) }\n";
+  return import_text(text, "m.onnxtxt").status();
+}
+
+TEST(Invalid, FunctionsOfOneName) {
+  const std::string function =
+      "<domain: \"local\", opset_import: [\"\" : 17]>\n f (a) => (b) { b = Relu(a) }\n";
+  const std::string main =
+      "<ir_version: 8, opset_import: [\"\" : 17, \"local\" : 1]>\n"
+      "g (float[2] x) => (float[2] y) { y = local.f(x) }\n";
+  EXPECT_THAT(import_text(main + function), test::IsOk());
+  EXPECT_THAT(import_text(main + function + function),
+              Rejects("function 'local.f': expected functions with distinct names"));
+}
+
+// A kilobyte of text must not cost hours of inference.
+TEST(Invalid, FunctionsThatExpandWithoutEnd) {
+  EXPECT_THAT(import_functions(10, "c = NEXT(a) d = NEXT(a) b = Add(c, d)"), test::IsOk());
+  EXPECT_THAT(import_functions(40, "c = NEXT(a) d = NEXT(a) b = Add(c, d)"),
+              Rejects("at most 1048576 nodes with every call replaced by its function"));
+  EXPECT_THAT(import_functions(90, "b = NEXT(a)"), test::IsOk());
+  EXPECT_THAT(import_functions(200, "b = NEXT(a)"), Rejects("nested at most 100 deep"));
+  EXPECT_THAT(import_functions(5, "b = local.f2(a)"),
+              Rejects("'b' (local.f2): expected functions that do not call themselves"));
+  EXPECT_THAT(import_functions(5, "c = NEXT(a) b = local.f0(c)"), Rejects("call themselves"));
+}
+
 }  // namespace
 }  // namespace mezzo
