@@ -80,8 +80,9 @@ std::string_view kind_text(AttributeKind kind) {
 
 Status check_attributes(const KernelRequest& request) {
   for (const auto& [name, value] : request.attributes.values()) {
-    const auto* known = std::find_if(std::begin(kAttributeNames), std::end(kAttributeNames),
-                                     [&](const AttributeName& row) { return row.name == name; });
+    const auto* known =
+        std::find_if(std::begin(kAttributeNames), std::end(kAttributeNames),
+                     [&name = name](const AttributeName& row) { return row.name == name; });
     if (known != std::end(kAttributeNames) && !holds(value, known->kind)) {
       return invalid_argument(request.op + ", attribute '" + name + "': expected " +
                               std::string(kind_text(known->kind)) + ", got another kind of value");

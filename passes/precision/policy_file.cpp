@@ -181,7 +181,7 @@ Status read_object(const Place& at, const Fields& fields, Out& out) {
   if (!at.value.is_object()) return at.wrong("an object");
   for (const auto& [key, value] : at.value.items()) {
     const auto field = std::find_if(std::begin(fields), std::end(fields),
-                                    [&](const auto& f) { return f.key == key; });
+                                    [&name = key](const auto& f) { return f.key == name; });
     const std::string where = at.where + (at.where.ends_with(": ") ? "" : ".") + printable(key, 60);
     if (field == std::end(fields)) {
       std::vector<std::string> keys;

@@ -159,7 +159,8 @@ void write_low(const float* w, std::uint16_t* low, DType dtype, std::int64_t n) 
 constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
 }  // namespace plain
 
-#ifdef __x86_64__
+// Clang asks the processor for these levels from version 18 on.
+#if defined(__x86_64__) && (!defined(__clang__) || __clang_major__ >= 18)
 namespace v3 {  // AVX2
 [[gnu::target("arch=x86-64-v3")]] double sum_of_squares(const float* g, std::int64_t n) {
   return sum_of_squares_body(g, n);
@@ -192,7 +193,7 @@ constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
 int optimizer_loops_variants(OptimizerLoopsVariant (&variants)[3]) {
   int count = 0;
   variants[count++] = {"plain", &plain::kLoops};
-#ifdef __x86_64__
+#if defined(__x86_64__) && (!defined(__clang__) || __clang_major__ >= 18)
   if (__builtin_cpu_supports("x86-64-v3")) variants[count++] = {"x86-64-v3", &v3::kLoops};
   if (__builtin_cpu_supports("x86-64-v4")) variants[count++] = {"x86-64-v4", &v4::kLoops};
 #endif

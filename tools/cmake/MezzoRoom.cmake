@@ -8,7 +8,7 @@
 add_library(mezzo_warnings INTERFACE)
 target_compile_options(mezzo_warnings INTERFACE -Wall -Wextra -Werror
                        # GCC's manual: sanitizers make this warning cry wolf.
-                       $<$<BOOL:${MEZZO_SANITIZE}>:-Wno-maybe-uninitialized>)
+                       $<$<AND:$<BOOL:${MEZZO_SANITIZE}>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 
 # mezzo_stage(<target> <path>): makes <path> of the source tree (a folder, or single files) visible
 # to <target> and to those that link it.
