@@ -68,18 +68,17 @@ Value* squared_value(const Node* node) {
   return node->is("ReduceSumSquare") ? node->operand(0) : nullptr;
 }
 
+// "spatial": over all dimensions behind batch and channels, of which there are two or more.
 std::string_view axes_of(const Node& reduction) {
   std::vector<std::int64_t> axes = reduction.ints_attribute("axes");
   if (reduction.operand(1) != nullptr) axes = constant_ints(reduction.operand(1)).value_or(axes);
   const Value* x = reduction.operand(0);
   const auto rank = x != nullptr && x->type.is_tensor() ? x->tensor_type().rank() : std::nullopt;
-  if (!rank) return axes == std::vector<std::int64_t>{-1} ? "last" : "other";
+  if (!rank || axes.empty()) return "other";
   for (std::int64_t& axis : axes) axis += axis < 0 ? static_cast<std::int64_t>(*rank) : 0;
-  if (axes.size() == 1 && axes[0] + 1 == static_cast<std::int64_t>(*rank) && *rank != 3)
-    return "last";
-  std::sort(axes.begin(), axes.end());
-  const bool spatial = *rank >= 3 && axes.size() + 2 == *rank && axes.front() == 2;
-  return spatial ? "spatial" : (axes.size() == 1 && axes[0] == 2 ? "last" : "other");
+  const bool spatial = axes.size() > 1 && axes.size() + 2 == *rank &&
+                       *std::min_element(axes.begin(), axes.end()) == 2;
+  return spatial ? "spatial" : "other";
 }
 
 // x - mean x, or x - a stored mean.
@@ -108,7 +107,7 @@ bool add_radicand(Group& group, Value* value) {
     if (Value* base = squared_value(node)) {
       group.add(node);
       group.squared = base;
-      group.centred = add_centring(group, base);
+      if (add_centring(group, base)) group.centred = true;
       return reduced || node->is("ReduceSumSquare");
     }
     if (is_any(node, {"ReduceMean", "ReduceSum", "GlobalAveragePool"})) {
@@ -154,14 +153,18 @@ void add_affine(Group& group, const Value* value) {
   }
 }
 
-std::string name_of(const Group& group) {
+// Groups are told by the reshaping around them: [N, C, H, W] -> [N, groups, ..] and back.
+bool is_reshaped(const Group& group, const Value* quotient) {
+  const Node* sub = producer_if(group.squared, "Sub");
+  return sub != nullptr && producer_if(sub->operand(0), "Reshape") != nullptr &&
+         only_user(quotient, "Reshape") != nullptr;
+}
+
+std::string name_of(const Group& group, const Value* quotient) {
   if (group.of_constant) return "BatchNormalization";
   if (!group.centred) return group.mean ? "RMSNormalization" : "LpNormalization";
-  if (group.axes != "spatial") return "LayerNormalization";
-  return producer_if(group.squared, "Sub") != nullptr &&
-                 producer_if(group.squared->producer()->operand(0), "Reshape") != nullptr
-             ? "GroupNormalization"
-             : "InstanceNormalization";
+  if (is_reshaped(group, quotient)) return "GroupNormalization";
+  return group.axes == "spatial" ? "InstanceNormalization" : "LayerNormalization";
 }
 
 // From the root to the quotient; the name of the whole, "" if nothing is divided by the root.
@@ -177,7 +180,7 @@ std::string add_quotient(Group& group, const Value* divisor, bool inverse) {
       if (group.of_constant && !add_centring(group, numerator)) return "";
       if (!group.of_constant) add_centring(group, numerator);
       add_affine(group, node.result());
-      return name_of(group);
+      return name_of(group, node.result());
     }
     const Node* next = inverse ? nullptr : user_of(divisor, {"Reciprocal"});
     if (next == nullptr && !inverse) {
@@ -265,13 +268,6 @@ std::string match_exponential(const Node& exp, Group& group) {
 
 std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) {
   std::unordered_map<const Node*, std::string> groups;
-  const auto take = [&](const std::vector<Node*>& nodes, const std::string& name) {
-    for (const Node* node : nodes) groups.emplace(node, name);
-  };
-  for (const PatternMatch& match : find_patterns(graph)) {
-    if (match.name != "Gelu" && match.name != "Swish")  // these are safe in either precision
-      take(match.nodes, match.name);
-  }
   for (const auto& node : graph.nodes()) {
     const bool is_root = is_any(node.get(), {"Sqrt", "Pow", "ReduceL2"});
     if (!is_root && !node->is("Exp")) continue;
@@ -282,6 +278,10 @@ std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) 
       if (!is_any(member, {"Reshape", "Expand", "Unsqueeze", "Squeeze", "Cast"}))
         groups.emplace(member, name);
     }
+  }
+  for (const PatternMatch& match : find_patterns(graph)) {
+    if (match.name == "Gelu" || match.name == "Swish") continue;  // safe in either precision
+    for (const Node* node : match.nodes) groups.emplace(node, match.name);
   }
   return groups;
 }

@@ -7,6 +7,7 @@
 #include "compiler/support/text.h"
 #include "passes/cleanup/recognise.h"
 #include "passes/precision/reach_rules.h"
+#include "passes/precision/vanishing.h"
 
 namespace mezzo::passes {
 namespace {
@@ -75,9 +76,11 @@ const Value* mask_added(const Node& node, const ReachAnalysis& reach, double mas
   return nullptr;
 }
 
-// What magnifies rounding of its operand: a logarithm near 0 or 1, and steps.
+// What magnifies rounding of its operand: a logarithm near 0 or 1, an exponential or angle of large
+// size, and steps.
 bool magnifies(const Node& node) {
-  if (is_one_of(node, {"Log", "Round", "Floor", "Ceil", "Mod"})) return true;
+  if (is_one_of(node, {"Log", "Exp", "Sin", "Cos", "Tan", "Round", "Floor", "Ceil", "Mod"}))
+    return true;
   const Value* result = node.result();
   return node.is("Cast") && result != nullptr && result->dtype() != DType::kNone &&
          !is_floating(result->dtype()) && result->dtype() != DType::kBool;
@@ -90,7 +93,9 @@ const Node* magnified_by(const Node& node, int depth, int& budget) {
   if (depth == 0 || --budget < 0 || node.result() == nullptr) return nullptr;
   const bool scales = is_one_of(node, {"Add", "Sub", "Mul", "Div", "Max", "Min"}) &&
                       (constant_of(node.operand(0)) || constant_of(node.operand(1)));
-  if (!scales && !is_one_of(node, {"Sigmoid", "Clip", "Neg", "Abs", "Relu"})) return nullptr;
+  if (!scales && !is_one_of(node, {"Sigmoid", "Clip", "Neg", "Abs", "Relu", "Concat", "Unsqueeze",
+                                   "Squeeze", "Reshape", "Transpose", "Expand"}))
+    return nullptr;
   for (const Use& use : node.result()->uses()) {
     if (const Node* found = magnified_by(*use.node, depth - 1, budget)) return found;
   }
@@ -150,7 +155,7 @@ ConstantRange RangeCheck::measure(const Value& value) const {
     range.fits = false;
     range.why = (found.elems == 1 ? "is " : "holds at most ") + number(found.largest()) +
                 ", below " + describe_least();
-  } else if (holds_inexact_integers(*data, found, low_)) {
+  } else if (found.lowest > limits_.mask && holds_inexact_integers(*data, found, low_)) {
     range.fits = false;
     range.why = "holds integers up to " + number(found.largest()) + ", which " +
                 std::string(dtype_name(low_)) + " cannot all tell apart";
@@ -162,6 +167,9 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
                                  PrecisionCategory category) {
   if (std::string cause = constant_cause(node, slots); !cause.empty()) return cause;
   if (is_one_of(node, {"TopK", "ArgMax", "ArgMin"})) return "orders numbers: rounding makes ties";
+  if (is_one_of(node, {"GridSample", "RoiAlign", "MaxRoiPool"}) && slots.operands.size() > 1 &&
+      slots.operands[1])
+    return "reads coordinates, which would share the low type";
   if (std::string cause = sum_cause(node); !cause.empty()) return cause;
   if (const Node* last = magnified_by(node)) {
     return last == &node ? node.op_type() + " turns rounding of its operand into whole steps"
@@ -187,7 +195,13 @@ std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) 
       return "constant '" + operand->name() + "' holds " + number(smallest) + ", below " +
              describe_least();
   }
-  return {};
+  const Value* weights = slots.operands.size() > 1 && slots.operands[1] ? node.operand(1) : nullptr;
+  if (weights == nullptr || reach_.constant(*weights).smallest_nonzero >= least_precise(low_))
+    return {};
+  const auto vanishing = vanishing_channel(node, low_);
+  return vanishing ? "a channel of '" + weights->name() + "' holds at most " + number(*vanishing) +
+                         ", which " + std::string(dtype_name(low_)) + " hardly tells from zero"
+                   : "";
 }
 
 std::string RangeCheck::sum_cause(const Node& node) const {
@@ -195,7 +209,7 @@ std::string RangeCheck::sum_cause(const Node& node) const {
   const Value* factor = node.is("MatMul") || node.is("Gemm") || node.is("Conv")
                             ? uniform_factor(node, reach_)
                             : nullptr;
-  if (!mean && factor == nullptr) return {};
+  if (!mean && (factor == nullptr || reach_.constant(*factor).largest() == 0)) return {};
   const double elems = summed_elems(node).value_or(kAssumedSum);
   const double weight = factor == nullptr ? 1 : reach_.constant(*factor).largest();
   const std::string length =
@@ -223,8 +237,10 @@ std::string RangeCheck::why_not(const Value& value, bool contraction, bool may_g
     return {};
   const double room = reach.pure || contraction ? 1 : limits_.activation;
   if (reach.scale * room > facts_.max)
-    return name + " can reach " + number(reach.scale * room) + origin + ", beyond " +
-           describe_limit();
+    return name + " can reach " + number(reach.scale) +
+           (room == 1 ? origin + ", beyond " + describe_limit()
+                      : " times an activation" + origin + ", more than " +
+                            std::string(dtype_name(low_)) + " has room for");
   if (reach.scale > 0 && reach.scale * limits_.activation < facts_.min_normal)
     return name + " is of the order of " + number(reach.scale) + origin + ", which vanishes in " +
            std::string(dtype_name(low_));

@@ -48,20 +48,23 @@ class RangeCheck {
   // - A constant all of whose elements are below the smallest normal value (an epsilon, in
   //   whatever shape) does not fit. Single tiny elements among larger ones may vanish: in a sum
   //   they do not matter.
-  // - Whole numbers of which several are no values of the low type (positions) do not fit.
+  // - Whole numbers, none of them a mask, of which several are no values of the low type
+  //   (positions) do not fit.
   const ConstantRange& check(const Value& value);
 
   // Why the range keeps `node`, whose low form would have `slots`, in FP32; "" if it does not:
   //
   // - a constant operand does not fit; of divisors and statistics every element must
+  // - a whole channel of its weights vanishes (vanishing.h)
   // - an operand or result is beyond the range, or vanishes, by what constants, squares,
   //   exponentials or sums make of it (reach.h); contractions are held back by constants and
   //   exponentials alone, as squares that feed weights are ordinary activations
   // - positions and counts that the low type does not tell apart
   // - a mean or a sum (also a product with ones) over more elements than the range has room for
   // - TopK, ArgMax, ArgMin: rounding makes ties
-  // - what a logarithm, Round, Floor, Ceil, Mod or a cast to integers reads, scaled and shifted by
-  //   constants: these magnify rounding
+  // - coordinates that must have the type of the data (GridSample before opset 20, RoiAlign)
+  // - what a logarithm, exponential, sine or cosine, Round, Floor, Ceil, Mod or a cast to integers
+  //   reads, scaled and shifted by constants: these magnify rounding
   // - scores that a mask from outside is added to, before their Softmax
   std::string why_fp32(const Node& node, const LowSlots& slots, PrecisionCategory category);
 

@@ -145,7 +145,7 @@ Reach ReachAnalysis::start(const Value& value) const {
     const ConstantFacts& facts = constant(value);
     const bool masks =
         is_floating(dtype) && facts.lowest <= mask_ && facts.highest <= float_facts(low_).max;
-    const bool counts = is_integer(dtype) || holds_inexact_integers(*data, facts, low_);
+    const bool counts = is_integer(dtype) || (!masks && holds_inexact_integers(*data, facts, low_));
     if (facts.known) return reach_of_constant(value, facts, counts, masks);
   }
   Reach reach;
