@@ -238,7 +238,7 @@ TEST_F(KeptByRange, OrderOfNearTies) {
   const Decisions out = decide(
       "g (float[4,4] x) => (int64[4,1] i, float[4,4] y)\n"
       "<float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}>\n"
-      "{\nh = MatMul (x, w)\n[arg] i = ArgMax <keepdims = 1> (h)\ny = MatMul (h, w)\n}");
+      "{\nh = MatMul (x, w)\n[arg] i = ArgMax <axis = 1> (h)\ny = MatMul (h, w)\n}");
   EXPECT_FALSE(out.low("arg"));
   EXPECT_THAT(out.cause("arg"), HasSubstr("ties"));
 }
