@@ -171,17 +171,18 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
       slots.operands[1])
     return "reads coordinates, which would share the low type";
   if (std::string cause = sum_cause(node); !cause.empty()) return cause;
-  if (const Node* last = magnified_by(node)) {
-    return last == &node ? node.op_type() + " turns rounding of its operand into whole steps"
-                         : "'" + display_name(*last) + "' (" + last->op_type() +
-                               ") magnifies what is rounded here";
-  }
   if (const Value* mask = mask_from_outside(node))
     return "adds the mask '" + mask->name() + "' to the scores of a Softmax";
   if (const Value* mask = mask_added(node, reach_, limits_.mask))
     return "adds the mask '" + mask->name() + "', beside which the sum keeps few digits";
   const bool weighs = category == PrecisionCategory::kAllow && summed_elems(node) != 1.0;
-  return value_cause(node, slots, weighs);
+  if (std::string cause = value_cause(node, slots, weighs); !cause.empty()) return cause;
+  if (const Node* last = magnified_by(node)) {
+    return last == &node ? node.op_type() + " turns rounding of its operand into whole steps"
+                         : "'" + display_name(*last) + "' (" + last->op_type() +
+                               ") magnifies what is rounded here";
+  }
+  return {};
 }
 
 std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) {

@@ -28,10 +28,10 @@ struct Decisions {
   std::string cause(const std::string& node) const { return of(node).cause; }
 };
 
-// `signature_and_body` is the text of a graph at opset 21: "g (float[2] x) => (float[2] y) {...}".
+// `graph` is the text of a graph at opset 22: "g (float[2] x) => (float[2] y) {...}".
 inline Decisions decide(const std::string& graph, DType low = DType::kFloat16) {
   const auto model =
-      value_or_die(import_text("<ir_version: 10, opset_import: [\"\" : 21]>\n" + graph));
+      value_or_die(import_text("<ir_version: 10, opset_import: [\"\" : 22]>\n" + graph));
   passes::PassContext ctx;
   ctx.policy.low = low;
   EXPECT_THAT(
