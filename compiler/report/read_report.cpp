@@ -176,6 +176,20 @@ Status read_numbers(const json& object, Records& records) {
   return ok_status();
 }
 
+StatusOr<PolicyFigures> read_figures(const json& object) {
+  PolicyFigures figures;
+  MEZZO_ASSIGN_OR_RETURN(figures.policy, json_string(object, "policy"));
+  MEZZO_ASSIGN_OR_RETURN(figures.chosen, json_bool(object, "chosen"));
+  MEZZO_ASSIGN_OR_RETURN(figures.flops, amount_at(object, "flops"));
+  MEZZO_ASSIGN_OR_RETURN(figures.low_flops, amount_at(object, "low_flops"));
+  MEZZO_ASSIGN_OR_RETURN(figures.casts, json_uint(object, "casts"));
+  MEZZO_ASSIGN_OR_RETURN(figures.cast_bytes, json_uint(object, "cast_bytes"));
+  MEZZO_ASSIGN_OR_RETURN(figures.weight_bytes, json_uint(object, "weight_bytes"));
+  MEZZO_ASSIGN_OR_RETURN(figures.activation_bytes, json_uint(object, "activation_bytes"));
+  MEZZO_ASSIGN_OR_RETURN(figures.predicted_us, amount_at(object, "predicted_us"));
+  return figures;
+}
+
 StatusOr<Report> read_object(const json& object) {
   if (!object.is_object() || !object.contains("format") || object["format"] != "mezzo-report") {
     return invalid_argument("not a report: expected JSON that `mezzo convert --json` wrote");
@@ -195,6 +209,13 @@ StatusOr<Report> read_object(const json& object) {
   MEZZO_ASSIGN_OR_RETURN(records.pads, texts_at(object, "pads"));
   MEZZO_RETURN_IF_ERROR(read_numbers(object, records));
   MEZZO_RETURN_IF_ERROR(read_decisions(object, records));
+  if (object.contains("comparison")) {
+    MEZZO_RETURN_IF_ERROR(for_each_at(object, "comparison", [&](const json& element) -> Status {
+      MEZZO_ASSIGN_OR_RETURN(PolicyFigures figures, read_figures(element));
+      records.comparison.push_back(std::move(figures));
+      return ok_status();
+    }));
+  }
   MEZZO_ASSIGN_OR_RETURN(const json* graph, json_object(object, "graph"));
   MEZZO_RETURN_IF_ERROR(read_graph(*graph, report).with_context("graph"));
   report.totals = sum_totals(records);

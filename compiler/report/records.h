@@ -28,8 +28,9 @@ inline constexpr int kRuleCount = 9;
 std::string_view rule_name(Rule rule);
 
 struct NodeDecision {
-  std::string node;   // name, or "producing 'y'"
-  std::string scope;  // nodes whose graphs it stands in, outermost first: "loop1 > if3 > "; main: ""
+  std::string node;  // name, or "producing 'y'"
+  std::string
+      scope;  // nodes whose graphs it stands in, outermost first: "loop1 > if3 > "; main: ""
   std::string op_type;
   std::string domain;
   DType dtype = DType::kFloat32;  // what it runs in
@@ -68,6 +69,18 @@ struct AssignmentCost {
   bool operator==(const AssignmentCost&) const = default;
 };
 
+// What a policy makes of the model: a row of the comparison of policies.
+struct PolicyFigures {
+  std::string policy;   // name of the preset or file
+  bool chosen = false;  // the one that the records are of
+  double flops = 0, low_flops = 0;
+  std::uint64_t casts = 0, cast_bytes = 0;  // at run time
+  std::uint64_t weight_bytes = 0, activation_bytes = 0;
+  double predicted_us = 0;
+
+  bool operator==(const PolicyFigures&) const = default;
+};
+
 // All that the report says of one conversion or compilation.
 struct Records {
   std::string model, target, precision, tool_version;
@@ -77,6 +90,7 @@ struct Records {
   std::vector<std::string> warnings;
   std::vector<std::string> pads;  // "conv1: 12 -> 16 output channels", or why not
   AssignmentCost cost;
+  std::vector<PolicyFigures> comparison;  // empty where policies were not compared
   std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;
   std::uint64_t activation_bytes_before = 0, activation_bytes_after = 0;
   std::uint64_t planned_peak_bytes = 0, live_bytes = 0;  // 0: no plan was made

@@ -76,6 +76,18 @@ json cost_json(const AssignmentCost& cost) {
           {"all_fp32_us", finite(cost.all_fp32_us)}};
 }
 
+json figures_json(const PolicyFigures& figures) {
+  return {{"policy", figures.policy},
+          {"chosen", figures.chosen},
+          {"flops", finite(figures.flops)},
+          {"low_flops", finite(figures.low_flops)},
+          {"casts", figures.casts},
+          {"cast_bytes", figures.cast_bytes},
+          {"weight_bytes", figures.weight_bytes},
+          {"activation_bytes", figures.activation_bytes},
+          {"predicted_us", finite(figures.predicted_us)}};
+}
+
 json bytes_json(const Records& records) {
   return {{"weights_before", records.weight_bytes_before},
           {"weights_after", records.weight_bytes_after},
@@ -89,7 +101,10 @@ json bytes_json(const Records& records) {
 
 json report_to_json(const Report& report) {
   const Records& records = report.records;
-  json policy = json::array(), nodes = json::array(), casts = json::array();
+  json policy = json::array(), nodes = json::array(), casts = json::array(),
+       comparison = json::array();
+  for (const PolicyFigures& figures : records.comparison)
+    comparison.push_back(figures_json(figures));
   for (const auto& [name, value] : records.policy) {
     policy.push_back({{"name", name}, {"value", value}});
   }
@@ -102,7 +117,7 @@ json report_to_json(const Report& report) {
           {"cost", cost_json(records.cost)}, {"bytes", bytes_json(records)},
           {"warnings", records.warnings},    {"pads", records.pads},
           {"nodes", std::move(nodes)},       {"casts", std::move(casts)},
-          {"graph", graph_json(report)}};
+          {"graph", graph_json(report)},     {"comparison", std::move(comparison)}};
 }
 
 std::string report_json(const Report& report) {

@@ -21,9 +21,10 @@ std::string node_table(const Records& records, int width) {
                    {"bytes", true},
                    {"cause", false, 20}});
   for (const NodeDecision& node : records.nodes) {
-    table.add({printable(node.scope + node.node), printable(node.op_type), std::string(short_dtype(node.dtype)),
-               std::string(rule_name(node.rule)), node.flops > 0 ? format_flops(node.flops) : "-",
-               format_bytes(node.bytes), printable(node.cause)});
+    table.add({printable(node.scope + node.node), printable(node.op_type),
+               std::string(short_dtype(node.dtype)), std::string(rule_name(node.rule)),
+               node.flops > 0 ? format_flops(node.flops) : "-", format_bytes(node.bytes),
+               printable(node.cause)});
   }
   return table.empty() ? "no nodes\n" : table.text(width);
 }
@@ -83,6 +84,23 @@ std::string before_after(std::uint64_t before, std::uint64_t after) {
   return text;
 }
 
+std::string comparison_table(const Records& records) {
+  TextTable table({{"policy"},
+                   {"low flops", true},
+                   {"casts", true},
+                   {"bytes cast", true},
+                   {"weights", true},
+                   {"activations", true},
+                   {"predicted", true}});
+  for (const PolicyFigures& figures : records.comparison) {
+    table.add({printable(figures.policy, 60) + (figures.chosen ? " (this)" : ""),
+               format_share(figures.low_flops, figures.flops), std::to_string(figures.casts),
+               format_bytes(figures.cast_bytes), format_bytes(figures.weight_bytes),
+               format_bytes(figures.activation_bytes), format_us(figures.predicted_us)});
+  }
+  return table.empty() ? "" : table.text();
+}
+
 }  // namespace
 
 std::string report_totals(const Report& report) {
@@ -112,6 +130,7 @@ std::string report_totals(const Report& report) {
                        printable(cost.method, 40), format_us(cost.all_fp32_us),
                        cost.method == "cut" ? "propagate" : "cut", format_us(cost.alternative_us));
   }
+  out += comparison_table(records);
   out.pop_back();
   return out;
 }

@@ -142,11 +142,23 @@ std::string printable(std::string_view text, std::size_t limit) {
   return text.size() > limit ? result + "..." : result;
 }
 
+namespace {
+
+// Expressions come from policy files, which strangers may have written: libstdc++ can match without
+// backtracking, so that "(a+)+$" takes no exponential time. What it cannot do then are
+// back-references, which the lack of groups forbids anyway.
+constexpr auto kSyntax = std::regex::ECMAScript | std::regex::optimize | std::regex::nosubs
+#ifdef __GLIBCXX__
+                         | std::regex_constants::__polynomial
+#endif
+    ;
+
+}  // namespace
+
 StatusOr<Pattern> Pattern::compile(std::string_view expression, std::string_view option) {
   std::string text(expression);
   try {
-    auto regex = std::make_shared<const std::regex>(
-        text, std::regex::ECMAScript | std::regex::optimize | std::regex::nosubs);
+    auto regex = std::make_shared<const std::regex>(text, kSyntax);
     return Pattern(std::move(text), std::move(regex));
   } catch (const std::regex_error& error) {
     return invalid_argument(std::string(option) + " '" + printable(text) +

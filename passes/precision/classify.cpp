@@ -169,9 +169,10 @@ bool Classifier::fixed_by_pin(const Node& node, const OpDef& def, Classification
 bool Classifier::keeps_statistics(const Node& node, const Classification& out) const {
   if (ctx_.for_runtime) return out.category == PrecisionCategory::kInfer;  // our kernels all do
   if (node.is("BatchNormalization")) {
+    // From opset 14 on mean and variance have a type of their own, and those of a batch are
+    // computed in FP32.
     const std::vector<bool>& low = out.slots.operands;
-    const bool running_statistics = node.int_attribute("training_mode", 0) == 0;
-    return running_statistics && low.size() > 4 && !low[3] && !low[4];
+    return low.size() > 4 && !low[3] && !low[4];
   }
   constexpr std::string_view kWithStash[] = {"LayerNormalization", "RMSNormalization",
                                              "GroupNormalization", "SimplifiedLayerNormalization"};

@@ -1,8 +1,6 @@
 #include "passes/precision/policy_file.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +9,7 @@
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
 #include "passes/precision/cost_model.h"
+#include "passes/precision/policy_reader.h"
 
 namespace mezzo::passes {
 namespace {
@@ -20,18 +19,9 @@ using nlohmann::json;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
 constexpr int kMostNesting = 8;
 constexpr std::size_t kMostRules = 4096;
-constexpr std::size_t kMostWords = 1024;   // in a list of a rule
-constexpr std::size_t kMostText = 1024;    // bytes of a name or an expression
-constexpr std::int64_t kMostSlots = 4096;  // operands or results of a node
 constexpr int kMostExtends = 8;
 constexpr int kVersion = 1;
 constexpr std::int64_t kNewestOpset = std::numeric_limits<std::int32_t>::max();
-
-template <typename T>
-struct Word {
-  std::string_view text;
-  T value;
-};
 
 constexpr Word<PolicyFile::Precision> kPrecisions[] = {{"auto", PolicyFile::Precision::kAuto},
                                                        {"fp16", PolicyFile::Precision::kFp16},
@@ -59,108 +49,8 @@ constexpr Word<Pin> kNormalizationPins[] = {
     {"fp32", Pin::kFp32}, {"fp32-statistics", Pin::kFp32Statistics}, {"free", Pin::kFree}};
 constexpr Word<Pin> kOtherPins[] = {{"fp32", Pin::kFp32}, {"free", Pin::kFree}};
 
-std::string shown(const json& value) { return printable(json_text(value), 60); }
-
-// A value and the place it stands at.
-struct Place {
-  const json& value;
-  std::string where;
-
-  Status wrong(std::string_view expected) const {
-    return invalid_argument(where + ": expected " + std::string(expected) + ", got " +
-                            shown(value));
-  }
-};
-
 using ReadField = Status (*)(const Place& at, PolicyFile& out);
 using ReadRuleField = Status (*)(const Place& at, PolicyRule& out);
-
-template <typename Reader>
-struct Field {
-  std::string_view key;
-  Reader read;
-};
-
-template <typename T>
-Status read_word(const Place& at, std::span<const Word<T>> words, T& out) {
-  std::vector<std::string> names;
-  for (const Word<T>& word : words) {
-    if (at.value.is_string() && at.value.get_ref<const std::string&>() == word.text) {
-      out = word.value;
-      return ok_status();
-    }
-    names.emplace_back(word.text);
-  }
-  const Status status = at.wrong("one of " + join(names, ", "));
-  if (!at.value.is_string()) return status;
-  return invalid_argument(status.message() + "." +
-                          did_you_mean(at.value.get_ref<const std::string&>(), names));
-}
-
-Status read_text(const Place& at, std::string& out) {
-  if (!at.value.is_string()) return at.wrong("text");
-  if (at.value.get_ref<const std::string&>().size() > kMostText)
-    return at.wrong("at most " + std::to_string(kMostText) + " bytes of text");
-  out = at.value.get<std::string>();
-  return ok_status();
-}
-
-Status read_pattern(const Place& at, std::string& out) {
-  MEZZO_RETURN_IF_ERROR(read_text(at, out));
-  if (out.empty()) return at.wrong("a regular expression, which matches anywhere in the name");
-  return Pattern::compile(out, at.where + ":").status();
-}
-
-Status read_number(const Place& at, double least, double most, std::string_view expected,
-                   double& out) {
-  if (!at.value.is_number()) return at.wrong(expected);
-  const double number = at.value.get<double>();
-  if (!std::isfinite(number) || number < least || number > most) return at.wrong(expected);
-  out = number;
-  return ok_status();
-}
-
-Status check_size(const Place& at, std::size_t most, std::string_view what) {
-  if (!at.value.is_array()) return at.wrong("an array of " + std::string(what));
-  if (at.value.size() <= most) return ok_status();
-  return invalid_argument(at.where + ": expected at most " + std::to_string(most) + " " +
-                          std::string(what) + ", got " + std::to_string(at.value.size()));
-}
-
-// Text, or an array of texts.
-Status read_texts(const Place& at, std::vector<std::string>& out) {
-  out.clear();
-  if (at.value.is_string()) {
-    out.emplace_back();
-    MEZZO_RETURN_IF_ERROR(read_text(at, out.back()));
-  } else {
-    if (!at.value.is_array() || at.value.empty()) return at.wrong("text or an array of texts");
-    MEZZO_RETURN_IF_ERROR(check_size(at, kMostWords, "texts"));
-    for (std::size_t i = 0; i < at.value.size(); ++i) {
-      out.emplace_back();
-      MEZZO_RETURN_IF_ERROR(
-          read_text({at.value[i], at.where + "[" + std::to_string(i) + "]"}, out.back()));
-    }
-  }
-  if (std::find(out.begin(), out.end(), std::string()) != out.end())
-    return at.wrong("no empty text");
-  return ok_status();
-}
-
-Status read_slots(const Place& at, std::optional<std::vector<std::int64_t>>& out) {
-  MEZZO_RETURN_IF_ERROR(check_size(at, kMostWords, "numbers"));
-  out.emplace();
-  for (const json& slot : at.value) {
-    const bool fits = slot.is_number_unsigned() &&
-                      slot.get<std::uint64_t>() < static_cast<std::uint64_t>(kMostSlots);
-    if (!fits) {
-      return at.wrong("whole numbers from 0 to " + std::to_string(kMostSlots - 1) +
-                      " (positions, the first is 0)");
-    }
-    out->push_back(slot.get<std::int64_t>());
-  }
-  return ok_status();
-}
 
 Status read_metadata(const Place& at, PolicyRule& rule) {
   if (!at.value.is_object() || at.value.empty())
@@ -171,25 +61,6 @@ Status read_metadata(const Place& at, PolicyRule& rule) {
   for (const auto& [key, value] : at.value.items()) {
     MEZZO_RETURN_IF_ERROR(
         read_pattern({value, at.where + "." + printable(key, 60)}, rule.metadata[key]));
-  }
-  return ok_status();
-}
-
-// Reads every member by its field; an unknown key is an error.
-template <typename Fields, typename Out>
-Status read_object(const Place& at, const Fields& fields, Out& out) {
-  if (!at.value.is_object()) return at.wrong("an object");
-  for (const auto& [key, value] : at.value.items()) {
-    const auto field = std::find_if(std::begin(fields), std::end(fields),
-                                    [&name = key](const auto& f) { return f.key == name; });
-    const std::string where = at.where + (at.where.ends_with(": ") ? "" : ".") + printable(key, 60);
-    if (field == std::end(fields)) {
-      std::vector<std::string> keys;
-      for (const auto& f : fields) keys.emplace_back(f.key);
-      return invalid_argument(where + ": unknown key." + did_you_mean(key, keys) +
-                              " Hint: there are " + join(keys, ", "));
-    }
-    MEZZO_RETURN_IF_ERROR(field->read({value, where}, out));
   }
   return ok_status();
 }

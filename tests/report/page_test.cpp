@@ -175,6 +175,8 @@ TEST_F(PageInBrowser, Renders) {
   EXPECT_THAT(found, HasSubstr("small.onnx"));
   EXPECT_THAT(found, HasSubstr("allow: MatMul accumulates in FP32"));
   EXPECT_THAT(found, HasSubstr("opset 17 is old"));
+  EXPECT_THAT(found, HasSubstr("<b>default, this one</b>"));
+  EXPECT_THAT(found, HasSubstr("<span>inference</span>"));
 }
 
 TEST_F(PageInBrowser, AReportWithoutAGraphRenders) {

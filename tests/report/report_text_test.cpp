@@ -72,6 +72,13 @@ TEST(ReportText, Totals) {
   EXPECT_THAT(text, HasSubstr("weights: 48 B -> 24 B (50%)"));
   EXPECT_THAT(text, HasSubstr("1.50 us (cut), all fp32 4.00 us, propagate 2.25 us"));
   EXPECT_THAT(text, Not(HasSubstr("planned peak"))) << "no plan was made";
+  EXPECT_THAT(text,
+              HasSubstr("policy          low flops  casts  bytes cast  weights  activations  "
+                        "predicted\n"
+                        "default (this)      77.4%      2        84 B     24 B         60 B    "
+                        "1.50 us\n"
+                        "inference          100.0%      1        48 B     24 B         36 B    "
+                        "1.25 us"));
 }
 
 TEST(TextTable, AlignsCodePointsNotBytes) {

@@ -76,6 +76,8 @@ inline Records small_records() {
   records.warnings = {"opset 17 is old"};
   records.pads = {"matmul: 3 -> 8 columns does not pay"};
   records.cost = {"cut", 1.5, 2.25, 4};
+  records.comparison = {{"default", true, 62, 48, 2, 84, 24, 60, 1.5},
+                        {"inference", false, 62, 62, 1, 48, 24, 36, 1.25}};
   records.weight_bytes_before = 48;
   records.weight_bytes_after = 24;
   records.activation_bytes_before = 96;

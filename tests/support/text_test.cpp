@@ -95,5 +95,24 @@ TEST(Pattern, SurvivesNamesOfAnyLength) {
   EXPECT_FALSE(pattern.matches(std::string(10'000'000, 'a')));
 }
 
+// Expressions that make backtracking matchers try every way to split the name.
+TEST(Pattern, TakesNoExponentialTime) {
+  const std::string name = std::string(1000, 'a') + "b";
+  for (const char* hostile : {"(a+)+$", "(a|aa)+$", "(a*)*(a*)*c", "(.*a){12}$", "(a|a)*d"}) {
+    EXPECT_FALSE(test::value_or_die(Pattern::compile(hostile, "--pin")).matches(name)) << hostile;
+  }
+}
+
+TEST(Pattern, KnowsWhatRegularExpressionsAreMadeOf) {
+  const auto matches = [](const char* expression, const char* name) {
+    return test::value_or_die(Pattern::compile(expression, "--pin")).matches(name);
+  };
+  EXPECT_TRUE(matches("^(?!.*/head/).*Conv$", "/stem/Conv"));
+  EXPECT_FALSE(matches("^(?!.*/head/).*Conv$", "/head/Conv"));
+  EXPECT_TRUE(matches("layers\\.[0-9]{1,2}/", "/layers.11/mlp"));
+  EXPECT_FALSE(matches("layers\\.[0-9]{1,2}/", "/layers.111/mlp"));
+  EXPECT_TRUE(matches("\\bq_proj\\b", "/attn/q_proj/MatMul"));
+}
+
 }  // namespace
 }  // namespace mezzo

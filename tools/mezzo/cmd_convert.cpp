@@ -10,6 +10,7 @@
 #include "compiler/support/atomic_file.h"
 #include "passes/precision/policy_file.h"
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/compare_presets.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/options.h"
 
@@ -20,7 +21,7 @@ struct ConvertCommand {
   std::string model, output, report, json;
   PolicyOptions policy;
   DumpOptions dump;
-  bool quiet = false, table = false, print_policy = false;
+  bool quiet = false, table = false, print_policy = false, compare_all = false;
 
   Status run() const {
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
@@ -33,7 +34,12 @@ struct ConvertCommand {
     }
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
                            convert_model(model, chosen, padding_of(chosen), dump.to_runner()));
-    const Report described = make_report(*converted.model, converted.records);
+    Report described = make_report(*converted.model, converted.records);
+    if (compare_all || !report.empty() || !json.empty()) {
+      MEZZO_RETURN_IF_ERROR(compare_presets(
+          model, chosen, compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference,
+          described));
+    }
     MEZZO_RETURN_IF_ERROR(write(*converted.model, described));
     for (const std::string& warning : converted.records.warnings)
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
@@ -83,6 +89,10 @@ Work add_convert(CLI::App& app) {
   app.add_flag("--table", command->table, "Print a line per node");
   app.add_flag("-q,--quiet", command->quiet, "Print nothing but warnings and errors");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
+  app.add_flag("--compare-presets", command->compare_all,
+               "Report what every preset would give; without it, with --report and --json, what "
+               "the default one and inference would")
+      ->group("Precision");
   app.add_flag_function(
          "--print-policy",
          [command, model, output](std::int64_t) {

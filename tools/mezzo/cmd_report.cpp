@@ -11,6 +11,7 @@
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/compare_presets.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/file_kind.h"
 #include "tools/mezzo/inspect.h"
@@ -25,7 +26,7 @@ struct ReportCommand {
   std::string file, output, json;
   PolicyOptions policy;
   DumpOptions dump;
-  bool text = false;
+  bool text = false, compare_all = false;
 
   Status run() const {
     MEZZO_ASSIGN_OR_RETURN(const FileKind kind, file_kind(file));
@@ -51,7 +52,11 @@ struct ReportCommand {
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
                            convert_model(file, chosen, padding_of(chosen), dump.to_runner()));
-    return make_report(*converted.model, converted.records);
+    Report report = make_report(*converted.model, converted.records);
+    MEZZO_RETURN_IF_ERROR(compare_presets(
+        file, chosen, compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference,
+        report));
+    return report;
   }
 
   StatusOr<Report> read() const {
@@ -89,6 +94,9 @@ Work add_report(CLI::App& app) {
   app.add_option("--json", command->json, "Write the report as JSON")->type_name("JSON");
   app.add_flag("--text", command->text, "Print the tables (the default without -o and --json)");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
+  app.add_flag("--compare-presets", command->compare_all,
+               "Show what every preset would give, not only the default one and inference")
+      ->group("Precision");
   command->dump.add_to(app);
   return [command] { return command->run(); };
 }

@@ -142,6 +142,20 @@ function showHeld(choose) {
       : element("table", {class: "compact"}, element("tbody", {}, rows))));
 }
 
+// What other policies would give.
+function showComparison() {
+  if (report.comparison.length === 0) return;
+  const head = ["Policy", "Low FLOPs", "Casts", "Bytes cast", "Weights", "Activations", "Predicted time"];
+  const row = (other) => [formatShare(other.low_flops, other.flops), formatCount(other.casts), formatBytes(other.cast_bytes),
+    formatBytes(other.weight_bytes), formatBytes(other.activation_bytes), formatTime(other.predicted_us)];
+  byId("comparison").append(element("div", {class: "card"}, element("h3", {}, "Policies compared"),
+    element("table", {class: "compact"},
+      element("thead", {}, element("tr", {}, head.map((text, i) => element("th", {class: i > 0 ? "num" : "", scope: "col"}, text)))),
+      element("tbody", {}, report.comparison.map((other) => element("tr", {},
+        element("td", {}, element(other.chosen ? "b" : "span", {}, other.chosen ? `${other.policy}, this one` : other.policy)),
+        row(other).map((text) => element("td", {class: "num"}, text))))))));
+}
+
 function showPolicy() {
   if (report.policy.length === 0) return;
   byId("policy").append(element("details", {class: "card", open: true}, element("summary", {}, "Policy in effect"),

@@ -109,6 +109,7 @@ showTotals();
 showNotes();
 showRules((rule) => showRuleInTable(rule, chooseRow));
 showHeld(chooseRow);
+showComparison();
 showPolicy();
 startTables(chooseRow);
 startGraph();
