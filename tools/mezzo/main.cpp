@@ -27,7 +27,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"convert", "Rewrite an ONNX model to mixed precision.",
      "  mezzo convert model.onnx -o mixed.onnx --precision fp16 --report report.html\n"
-     "  mezzo convert model.onnx -o mixed.onnx --pin '^/aspp/' --deny-op Softplus\n",
+     "  mezzo convert model.onnx -o mixed.onnx --pin '^/aspp/' --deny-op Softplus\n"
+     "  mezzo convert model.onnx -o mixed.onnx --preset inference\n"
+     "  mezzo convert --preset torch-amp --print-policy > policy.json\n",
      add_convert},
     {"train", "Train an ONNX model that has its loss as an output.",
      "  mezzo train model.onnx --data train.npz --batch-size 32 --epochs 10 --precision bf16 --out "
@@ -50,7 +52,8 @@ constexpr Command kCommands[] = {
      add_inspect},
     {"report", "Show where every cast goes and why, without writing a model.",
      "  mezzo report model.onnx -o report.html\n"
-     "  mezzo report model.onnx --precision bf16 --text\n",
+     "  mezzo report model.onnx --precision bf16 --text\n"
+     "  mezzo report model.onnx --compare-presets\n",
      add_report},
     {"opt", "Run named passes on a model or its text form: the developers' door.",
      "  mezzo opt --list-passes\n"
