@@ -206,8 +206,9 @@ Status TrainOptions::read() {
   trainer.schedule.base_lr = trainer.optimizer.lr;
   if (!betas_.empty())
     MEZZO_RETURN_IF_ERROR(parse_betas(betas_, trainer.optimizer.beta1, trainer.optimizer.beta2));
-  MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
-  const bool fp16 = precision_of(chosen) == "fp16";
+  // What is wrong with a policy file is no fault of the usage: compiling will say it.
+  const StatusOr<passes::PrecisionPolicy> chosen = policy.to_policy();
+  const bool fp16 = chosen.ok() && precision_of(*chosen) == "fp16";
   const std::string mode = !loss_scale_.empty() ? loss_scale_ : fp16 ? "dynamic" : "off";
   MEZZO_RETURN_IF_ERROR(runtime::parse_loss_scale(mode, trainer.loss_scale));
   MEZZO_RETURN_IF_ERROR(parse_scale_limit(loss_scale_max_, trainer.loss_scale.max_scale));
