@@ -25,15 +25,17 @@ bool is_data(std::string_view op_type, std::size_t index) {
   return index == 0 && op_type != "ConstantOfShape";
 }
 
+// More than a shape can have, whatever the elements: the library propagates "shape data" of floats.
 bool is_long_vector(const onnx::TypeProto* type) {
   if (type == nullptr || !type->has_tensor_type()) return false;
   const auto& tensor = type->tensor_type();
-  if (tensor.elem_type() != onnx::TensorProto::INT64 &&
-      tensor.elem_type() != onnx::TensorProto::INT32) {
-    return false;
-  }
   return tensor.has_shape() && tensor.shape().dim_size() == 1 &&
          tensor.shape().dim(0).dim_value() > kMostDims;
+}
+
+bool is_integer(const onnx::TypeProto& type) {
+  return type.tensor_type().elem_type() == onnx::TensorProto::INT64 ||
+         type.tensor_type().elem_type() == onnx::TensorProto::INT32;
 }
 
 // A context whose required operands all have a type.
@@ -87,7 +89,8 @@ class SafeContext final : public onnx::InferenceContext {
 void check_shapes(std::string_view op_type, const onnx::InferenceContext& context) {
   if (std::ranges::find(kShapeReaders, op_type) == std::end(kShapeReaders)) return;
   for (std::size_t i = 0; i < context.getNumInputs(); ++i) {
-    if (!is_data(op_type, i) && is_long_vector(context.getInputType(i))) {
+    const auto* type = context.getInputType(i);
+    if (!is_data(op_type, i) && is_long_vector(type) && is_integer(*type)) {
       fail_shape_inference("expected at most ", kMostDims, " numbers in operand ", i, ", got more");
     }
   }

@@ -6,8 +6,7 @@
 //   and end the process where a file gives none. Here such a type is an empty one, which they all
 //   refuse with an exception.
 // - A vector that says what shape another tensor has is turned into as many dimensions as the
-// vector
-//   has elements, and so is every vector of integers by the propagation of shape data: a declared
+//   vector has elements, and the propagation of shape data does so with every vector: a declared
 //   int64[2^31] without any data costs a hundred gigabytes. Here a shape has at most 4096
 //   dimensions.
 #pragma once
