@@ -186,7 +186,7 @@ def write_case(folder, op, opset, made):
                               ir_version=min(10, onnx.IR_VERSION))
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     for output in inferred.graph.output:
-        if not output.HasField("type"):  # GroupNormalization: its schema infers nothing
+        if output.type.WhichOneof("value") is None:  # GroupNormalization: its schema infers nothing
             output.type.CopyFrom(infos[0].type)
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
