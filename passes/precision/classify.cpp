@@ -82,7 +82,7 @@ Classification Classifier::classify(const Node& node) {
     settle(out, Freedom::kFp32, Rule::kSchema, "operator unknown to mezzo: stays as it is");
     return out;
   }
-  if (!node.subgraphs().empty() || node.is("CastLike")) {
+  if (!node.subgraphs().empty()) {
     settle(out, Freedom::kFp32, Rule::kSchema, "types are tied to other values");
     return out;
   }

@@ -82,7 +82,7 @@ bool magnifies(const Node& node) {
   if (is_one_of(node, {"Log", "Exp", "Sin", "Cos", "Tan", "Round", "Floor", "Ceil", "Mod"}))
     return true;
   const Value* result = node.result();
-  return node.is("Cast") && result != nullptr && result->dtype() != DType::kNone &&
+  return is_one_of(node, {"Cast", "CastLike"}) && result != nullptr && result->dtype() != DType::kNone &&
          !is_floating(result->dtype()) && result->dtype() != DType::kBool;
 }
 

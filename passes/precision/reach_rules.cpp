@@ -304,6 +304,7 @@ const std::unordered_map<std::string_view, ReachRule>& rules() {
       {"MaxPool", copy},
       {"GlobalMaxPool", copy},
       {"Cast", cast},
+      {"CastLike", cast},
       {"Mod", mod},
       {"Floor", copy},
       {"Ceil", copy},

@@ -37,6 +37,14 @@ class GraphOutput : public ::testing::Test {
   Value* z_;
 };
 
+TEST_F(GraphOutput, KeepsTheDeclaredShapeButNotTheElementType) {
+  Value* to = add_op(graph_, "Cast", {y_}, "cast");
+  to->type = TensorType(DType::kFloat16, {});
+  to->type.tensor.shape.reset();
+  graph_.replace_uses(y_, to);
+  EXPECT_EQ(to_string(graph_.outputs()[0]->type), "float16[2]");
+}
+
 TEST_F(GraphOutput, ExchangesNamesWithAPlainResult) {
   Value* to = add_op(graph_, "Cast", {y_}, "cast");
   graph_.replace_uses(y_, to);
