@@ -5,7 +5,8 @@
 
 Of each model, in each mode: `mezzo convert` takes it, onnx.checker accepts what it writes (full
 check, strict shape inference), inputs and outputs keep their names and types, and ONNX Runtime
-(optimisations off) gives the suite's expected outputs, wherever it gives them for the original.
+(optimisations off) gives the suite's expected outputs wherever it runs the original; where it gives
+others for the original, those.
 The tolerance is 1e-2 of the largest expected magnitude in fp16 and 8e-2 in bf16; outputs that are no
 floats are exact. A bf16 model that ONNX Runtime has no kernel for, and in mode `fp16-all` an fp16
 one, is run in FP32 with every value rounded as its type says.

@@ -58,21 +58,30 @@ def checker_fault(path):
 
 
 def original_data(case, model):
-    """([(inputs, outputs)], None), or (None, why the original cannot serve as a yardstick)."""
+    """([(inputs, outputs)], None), or (None, why the original cannot serve as a yardstick).
+
+    Where ONNX Runtime gives other outputs than the suite expects, its own are the yardstick.
+    """
     try:
         data = load_data(case, model)
     except Exception as error:  # noqa: BLE001 - data in forms that this onnx cannot read
         return None, f"data: {one_line(error)}"
+    yardsticks = []
     for inputs, outputs in data:
         try:
             results = run_model(model, inputs)
+            if any_difference(results, outputs):
+                outputs = run_model(model, inputs)
         except NotRun as error:
             return None, "ONNX Runtime does not run the original: " + reason_class(str(error))
-        for got, want in zip(results, outputs):
-            wrong = difference(got, want, ORIGINAL_TOLERANCE)
-            if wrong:
-                return None, "ONNX Runtime gives other outputs for the original"
-    return (data, None) if data else (None, "no data")
+        if any_difference(results, outputs):
+            return None, "the original draws random numbers"
+        yardsticks.append((inputs, outputs))
+    return (yardsticks, None) if yardsticks else (None, "no data")
+
+
+def any_difference(results, outputs):
+    return any(difference(got, want, ORIGINAL_TOLERANCE) for got, want in zip(results, outputs))
 
 
 def reason_class(text):
