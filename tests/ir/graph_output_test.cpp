@@ -41,6 +41,7 @@ TEST_F(GraphOutput, KeepsTheDeclaredShapeButNotTheElementType) {
   Value* to = add_op(graph_, "Cast", {y_}, "cast");
   to->type = TensorType(DType::kFloat16, {});
   to->type.tensor.shape.reset();
+  graph_.move_before(to->producer(), z_->producer());
   graph_.replace_uses(y_, to);
   EXPECT_EQ(to_string(graph_.outputs()[0]->type), "float16[2]");
 }
