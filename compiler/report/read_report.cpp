@@ -69,10 +69,15 @@ Status for_each_at(const json& object, const char* key, const Read& read) {
   return ok_status();
 }
 
+// Reports of versions that did not look into graphs inside nodes have none.
+StatusOr<std::string> scope_at(const json& object) {
+  return object.contains("scope") ? json_string(object, "scope") : std::string();
+}
+
 StatusOr<NodeDecision> read_node(const json& object) {
   NodeDecision node;
   MEZZO_ASSIGN_OR_RETURN(node.node, json_string(object, "name"));
-  MEZZO_ASSIGN_OR_RETURN(node.scope, json_string(object, "scope"));
+  MEZZO_ASSIGN_OR_RETURN(node.scope, scope_at(object));
   MEZZO_ASSIGN_OR_RETURN(node.op_type, json_string(object, "op"));
   MEZZO_ASSIGN_OR_RETURN(node.domain, json_string(object, "domain"));
   MEZZO_ASSIGN_OR_RETURN(node.dtype, dtype_at(object, "dtype"));
@@ -86,7 +91,7 @@ StatusOr<NodeDecision> read_node(const json& object) {
 StatusOr<CastDecision> read_cast(const json& object) {
   CastDecision cast;
   MEZZO_ASSIGN_OR_RETURN(cast.value, json_string(object, "value"));
-  MEZZO_ASSIGN_OR_RETURN(cast.scope, json_string(object, "scope"));
+  MEZZO_ASSIGN_OR_RETURN(cast.scope, scope_at(object));
   MEZZO_ASSIGN_OR_RETURN(cast.producer, json_string(object, "producer"));
   MEZZO_ASSIGN_OR_RETURN(cast.consumers, texts_at(object, "consumers"));
   MEZZO_ASSIGN_OR_RETURN(cast.from, dtype_at(object, "from"));

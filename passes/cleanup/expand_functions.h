@@ -16,20 +16,21 @@
 
 namespace mezzo::passes {
 
+// Calls visit(Node&) for the nodes of the graph and of all graphs inside it.
+template <typename Visit>
+void for_each_node(Graph& graph, const Visit& visit) {
+  for_each_graph(graph, [&](Graph& inner) {
+    for (const auto& node : inner.nodes()) visit(*node);
+  });
+}
+
 // The name of that attribute.
 inline constexpr std::string_view kCallBody = "mezzo.call_body";
 
 // The body that stands in a call; null for other nodes and for calls that were not expanded.
 Graph* call_body(const Node& node);
 
-// The function a node calls; null if it calls none.
-const Function* called_function(const Model& model, const Node& node);
-
-// Version of an operator set where `graph` stands: functions have their own imports.
-std::int64_t opset_at(const Model& model, const Graph& graph, std::string_view domain);
-
-// InvalidArgument where a function calls itself. Models whose calls would expand to more than a
-// million nodes are left as they are, with a warning.
+// REQUIRES: calls do not recur, and expand to no more than memory holds, as import checks.
 StatusOr<bool> expand_functions(Model& model, PassContext& ctx);
 
 // The body of `function` as `call` means it: a copy without types in which attribute references are

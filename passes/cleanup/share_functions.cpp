@@ -7,22 +7,17 @@
 
 #include "compiler/ir/clone.h"
 #include "passes/cleanup/expand_functions.h"
+#include "passes/cleanup/function_table.h"
 
 namespace mezzo::passes {
 namespace {
 
-template <typename Visit>
-void for_each_node(Graph& graph, const Visit& visit) {
-  for_each_graph(graph, [&](Graph& inner) {
-    for (const auto& node : inner.nodes()) visit(*node);
-  });
-}
-
 std::set<const Function*> called_functions(Model& model) {
+  const FunctionTable table(model);
   std::set<const Function*> called;
   const auto note = [&](Graph& graph) {
     for_each_node(graph, [&](Node& node) {
-      if (const Function* function = called_function(model, node)) called.insert(function);
+      if (const Function* function = table.find(node)) called.insert(function);
     });
   };
   note(*model.graph);
@@ -58,7 +53,7 @@ std::uint64_t signature(const Graph& body) {
 
 class FunctionSharer {
  public:
-  FunctionSharer(Model& model, PassContext& ctx) : model_(model), ctx_(ctx) {
+  FunctionSharer(Model& model, PassContext& ctx) : model_(model), ctx_(ctx), originals_(model) {
     for (const auto& function : model.functions)
       names_.emplace(canonical_domain(function->domain), function->name);
   }
@@ -80,7 +75,7 @@ class FunctionSharer {
   }
 
   void share_call(Node& call) {
-    const Function& function = *called_function(model_, call);
+    const Function& function = *originals_.find(call);
     had_calls_.insert(&function);
     const auto attribute =
         call.attribute(kCallBody)->value;  // holds the body while it is looked at
@@ -136,6 +131,7 @@ class FunctionSharer {
 
   Model& model_;
   PassContext& ctx_;
+  FunctionTable originals_;
   std::set<const Function*> had_calls_;
   std::map<std::pair<const Function*, std::uint64_t>, std::string> specialised_;  // by signature
   std::set<std::pair<std::string, std::string>> names_;  // domain and name of all functions
@@ -199,9 +195,9 @@ StatusOr<bool> inline_functions(Model& model, PassContext& ctx) {
   }
   inline_calls(*model.graph);
   // A call that could not be inlined needs what the functions call, too.
+  const FunctionTable table(model);
   bool all = true;
-  for_each_node(*model.graph,
-                [&](Node& node) { all = all && called_function(model, node) == nullptr; });
+  for_each_node(*model.graph, [&](Node& node) { all = all && table.find(node) == nullptr; });
   if (all)
     std::erase_if(model.functions,
                   [&](const auto& function) { return called.contains(function.get()); });

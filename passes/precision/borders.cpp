@@ -15,7 +15,7 @@ std::vector<Border> if_borders(const Node& node, const std::vector<Graph*>& bran
   std::vector<Border> out;
   for (std::uint32_t i = 0; i < node.results().size(); ++i) {
     Border border{{}, {i}, {}, {}, "result of both branches"};
-    for (const Graph* branch : branches) {
+    for (Graph* branch : branches) {
       if (i >= branch->outputs().size()) return {};
       border.outputs.push_back({branch, i});
     }
@@ -33,8 +33,7 @@ struct IterationShape {
   std::uint32_t scan_inputs = 0;  // operands and body inputs behind the states
 };
 
-std::vector<Border> iteration_borders(const Node& node, const Graph* body,
-                                      const IterationShape& shape) {
+std::vector<Border> iteration_borders(const Node& node, Graph* body, const IterationShape& shape) {
   const std::size_t results = node.results().size();
   if (node.operand_count() != shape.first_operand + shape.states + shape.scan_inputs ||
       body->inputs().size() != shape.first_input + shape.states + shape.scan_inputs ||
@@ -59,12 +58,12 @@ std::vector<Border> iteration_borders(const Node& node, const Graph* body,
   return out;
 }
 
-std::vector<Border> loop_borders(const Node& node, const Graph* body) {
+std::vector<Border> loop_borders(const Node& node, Graph* body) {
   if (node.operand_count() < 2) return {};
   return iteration_borders(node, body, {2, 2, 1, u32(node.operand_count() - 2), 0});
 }
 
-std::vector<Border> scan_borders(const Node& node, const Graph* body, std::int64_t opset) {
+std::vector<Border> scan_borders(const Node& node, Graph* body, std::int64_t opset) {
   const std::int64_t scanned = node.int_attribute("num_scan_inputs", 0);
   const std::uint32_t first = opset < 9 ? 1 : 0;  // sequence_lens
   const auto given = static_cast<std::int64_t>(node.operand_count()) - first;
@@ -74,7 +73,7 @@ std::vector<Border> scan_borders(const Node& node, const Graph* body, std::int64
                             static_cast<std::uint32_t>(scanned)});
 }
 
-std::vector<Border> call_borders(const Node& node, const Graph* body) {
+std::vector<Border> call_borders(const Node& node, Graph* body) {
   std::vector<Border> out;
   if (node.operand_count() > body->inputs().size() ||
       node.results().size() > body->outputs().size())
@@ -108,13 +107,25 @@ bool has_borders(const Node& node) {
 }
 
 std::vector<Border> borders(const Node& node, std::int64_t opset) {
-  if (const Graph* body = call_body(node)) return call_borders(node, body);
+  if (Graph* body = call_body(node)) return call_borders(node, body);
   const std::vector<Graph*> graphs = node.subgraphs();
   if (node.is("If")) return if_borders(node, graphs);
   if (graphs.size() != 1) return {};
   if (node.is("Loop")) return loop_borders(node, graphs.front());
   if (node.is("Scan")) return scan_borders(node, graphs.front(), opset);
   return {};
+}
+
+InnerSlots inner_slots(Graph& main) {
+  InnerSlots slots;
+  for_each_graph(main, [&](Graph& graph) {
+    if (&graph == &main) return;
+    for (std::uint32_t i = 0; i < graph.inputs().size(); ++i)
+      slots.inputs[graph.inputs()[i]] = {&graph, i};
+    for (std::uint32_t i = 0; i < graph.outputs().size(); ++i)
+      slots.outputs[graph.outputs()[i]].push_back({&graph, i});
+  });
+  return slots;
 }
 
 double runs_per_node(const Node& node, std::int64_t opset) {

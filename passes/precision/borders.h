@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -14,7 +15,7 @@ namespace mezzo::passes {
 
 // Input or output number `index` of `graph`.
 struct GraphSlot {
-  const Graph* graph = nullptr;
+  Graph* graph = nullptr;
   std::uint32_t index = 0;
 };
 
@@ -32,6 +33,13 @@ bool has_borders(const Node& node);
 // Empty as well where the numbers of operands, inputs and outputs do not fit together. `opset` is
 // that of ONNX's own operators (Scan has a further operand before 9).
 std::vector<Border> borders(const Node& node, std::int64_t opset);
+
+// Where values are inputs and outputs of graphs inside nodes.
+struct InnerSlots {
+  std::unordered_map<const Value*, GraphSlot> inputs;
+  std::unordered_map<const Value*, std::vector<GraphSlot>> outputs;  // outermost graphs first
+};
+InnerSlots inner_slots(Graph& main);
 
 // How often a graph inside the node runs per run of the node: the trip count of a Loop, the length
 // of a Scan, kAssumedExtent where they are not known; 1 for branches and calls.

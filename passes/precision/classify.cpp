@@ -5,16 +5,12 @@
 #include <set>
 #include <string_view>
 
-#include "passes/cleanup/expand_functions.h"
 #include "passes/precision/output_layers.h"
 
 namespace mezzo::passes {
 namespace {
 
 bool touches_fp32(const Node& node) {
-  const auto is_fp32 = [](const Value* value) {
-    return value != nullptr && value->dtype() == DType::kFloat32;
-  };
   for (const Value* operand : node.operands()) {
     if (is_fp32(operand)) return true;
   }
@@ -71,7 +67,7 @@ Classification Classifier::classify(const Node& node) {
   const OpDef* def = find_op(node);
   if (def != nullptr)
     out.category = joins_elements(node) ? PrecisionCategory::kDeny : def->precision;
-  out.slots = low_slots(node, ctx_, opset_at(model_, *node.graph(), node.domain()));
+  out.slots = low_slots(node, ctx_, functions_.opset(*node.graph(), node.domain()));
   if (ctx_.policy.force_fp32) {
     settle(out, Freedom::kFp32, Rule::kForced, "--fp32");
     return out;
@@ -118,7 +114,7 @@ Pin Classifier::group_pin(const std::string& group) const {
 bool Classifier::fixed_by_rule(const Node& node, const PolicyRule& rule,
                                Classification& out) const {
   const std::string cause = source_of(rule);
-  if (!ctx_.for_runtime && takes_slots_from_rules(node, model_))
+  if (!ctx_.for_runtime && takes_slots_from_rules(node, model_, functions_))
     out.slots = slots_by_rule(node, rule);
   switch (rule.effect) {
     case RuleEffect::kFp32:
@@ -180,7 +176,7 @@ bool Classifier::keeps_statistics(const Node& node, const Classification& out) c
       std::end(kWithStash))
     return false;
   // GroupNormalization has stash_type from opset 21 on.
-  if (node.is("GroupNormalization") && opset_at(model_, *node.graph(), "") < 21) return false;
+  if (node.is("GroupNormalization") && functions_.opset(*node.graph(), "") < 21) return false;
   return node.int_attribute("stash_type", 1) == 1;
 }
 

@@ -8,6 +8,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/report/records.h"
+#include "passes/cleanup/function_table.h"
 #include "passes/precision/range.h"
 #include "passes/precision/rules.h"
 #include "passes/precision/slots.h"
@@ -32,11 +33,13 @@ class Classifier {
 
   Classification classify(const Node& node);
   RangeCheck& ranges() { return ranges_; }
+  const FunctionTable& functions() const { return functions_; }
 
  private:
   Classifier(const Model& model, const PassContext& ctx,
              std::unordered_map<const Node*, std::string> groups, RuleMatcher rules)
       : model_(model),
+        functions_(model),
         ctx_(ctx),
         groups_(std::move(groups)),
         rules_(std::move(rules)),
@@ -55,6 +58,7 @@ class Classifier {
   bool keeps_statistics(const Node& node, const Classification& out) const;
 
   const Model& model_;
+  FunctionTable functions_;
   const PassContext& ctx_;
   std::unordered_map<const Node*, std::string> groups_;
   std::unordered_set<const Node*> output_layers_;  // where they are pinned

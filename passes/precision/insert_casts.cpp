@@ -2,7 +2,7 @@
 //
 // 1. The value takes the producer's type.
 // 2. Uses that want the other type go to one cast of it.
-// 3. Type-carrying attributes (Cast's `to`, ConstantOfShape's `value`, ...) follow their results.
+// 3. Type-carrying attributes (Cast's `to`, ConstantOfShape's `value`) follow their results.
 
 #include "passes/precision/insert_casts.h"
 
@@ -37,24 +37,22 @@ void set_type_attributes(Node& node, DType low) {
                                  Tensor::cast_of(Tensor::from_floats({1}, element), low, false)});
 }
 
-// Output `index` of `graph`: the value's own graph, or one nested in it.
-struct Listing {
-  Graph* graph = nullptr;
-  std::size_t index = 0;
-};
-
 // Who wants a value in one type.
 struct Readers {
   std::vector<Use> uses;
-  std::vector<Listing> outputs;  // of graphs inside nodes
-  bool output_of_main = false;   // the main graph's
+  std::vector<GraphSlot> outputs;  // of graphs inside nodes
+  bool output_of_main = false;     // the main graph's
   bool empty() const { return uses.empty() && outputs.empty() && !output_of_main; }
 };
 
 class CastInserter {
  public:
   CastInserter(Model& model, PassContext& ctx)
-      : main_(*model.graph), ctx_(ctx), assignment_(*ctx.assignment), low_(ctx.policy.low) {}
+      : main_(*model.graph),
+        ctx_(ctx),
+        assignment_(*ctx.assignment),
+        inner_(inner_slots(*model.graph)),
+        low_(ctx.policy.low) {}
 
   bool run() {
     for_each_graph(main_, [&](Graph& graph) { settle_sources(graph); });
@@ -95,27 +93,19 @@ class CastInserter {
     std::stable_sort(readers.uses.begin(), readers.uses.end(), [](const Use& a, const Use& b) {
       return std::tie(a.node->name, a.operand) < std::tie(b.node->name, b.operand);
     });
-    const auto add_outputs = [&](Graph* graph) {
-      for (std::size_t i = 0; i < graph->outputs().size(); ++i) {
-        if (graph->outputs()[i] == &value && assignment_.output_is_low(*graph, i) == low)
-          readers.outputs.push_back({graph, i});
+    readers.output_of_main = value.graph() == &main_ && value.is_graph_output() && io_low() == low;
+    if (const auto listed = inner_.outputs.find(&value); listed != inner_.outputs.end()) {
+      for (const GraphSlot& slot : listed->second) {
+        if (assignment_.output_is_low(*slot.graph, slot.index) == low)
+          readers.outputs.push_back(slot);
       }
-    };
-    if (value.graph() == &main_) {
-      readers.output_of_main = value.is_graph_output() && io_low() == low;
-    } else if (value.is_graph_output()) {
-      add_outputs(value.graph());
-    }
-    const std::vector<Graph*>& inner = value.inner_outputs();  // a graph per listing
-    for (auto graph = inner.begin(); graph != inner.end(); ++graph) {
-      if (std::find(inner.begin(), graph, *graph) == graph) add_outputs(*graph);
     }
     return readers;
   }
 
   static void redirect(const Readers& readers, Value* to) {
     for (const Use& use : readers.uses) use.node->set_operand(use.operand, to);
-    for (const Listing& listing : readers.outputs) listing.graph->set_output(listing.index, to);
+    for (const GraphSlot& slot : readers.outputs) slot.graph->set_output(slot.index, to);
   }
 
   bool is_made_low(const Value& value) const {
@@ -123,9 +113,9 @@ class CastInserter {
       return assignment_.gives_low(*value.producer(), value.result_index());
     if (!value.is_graph_input() || value.is_initializer()) return false;
     if (value.graph() == &main_) return io_low();
-    const std::vector<Value*>& inputs = value.graph()->inputs();
-    const auto index = std::find(inputs.begin(), inputs.end(), &value) - inputs.begin();
-    return assignment_.input_is_low(*value.graph(), static_cast<std::size_t>(index));
+    const auto input = inner_.inputs.find(&value);
+    return input != inner_.inputs.end() &&
+           assignment_.input_is_low(*input->second.graph, input->second.index);
   }
 
   void settle(Value& value) {
@@ -281,6 +271,7 @@ class CastInserter {
   Graph& main_;
   PassContext& ctx_;
   const Assignment& assignment_;
+  const InnerSlots inner_;  // as before any cast: each value is settled once
   DType low_;
   std::map<std::pair<std::uint64_t, bool>, TensorRef> low_copies_;  // by Tensor::id, saturation
   bool changed_ = false;

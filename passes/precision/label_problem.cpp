@@ -11,8 +11,6 @@ namespace {
 constexpr double kMostCost = 1e9;  // see solve_min_cut()
 constexpr double kMostRuns = 1e6;  // of a loop body; beyond it nothing changes
 
-bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == DType::kFloat32; }
-
 // Graphs in nodes that the passes know inside out; others (a custom operator's) stay untouched.
 bool may_enter(const Node& node) { return has_borders(node) || node.is("SequenceMap"); }
 
@@ -41,7 +39,11 @@ std::vector<bool> labels(const std::vector<int>& slots, const std::vector<bool>&
 
 LabelProblem::LabelProblem(const Model& model, const PassContext& ctx, Classifier& classifier,
                            const CostModel& cost)
-    : model_(model), ctx_(ctx), classifier_(classifier), cost_(cost) {
+    : model_(model),
+      ctx_(ctx),
+      classifier_(classifier),
+      cost_(cost),
+      inner_(inner_slots(*model.graph)) {
   runs_[model.graph.get()] = 1;
   collect_nodes(*model.graph, nullptr);
   // One vertex stands for callers that take and give low tensors.
@@ -56,7 +58,7 @@ LabelProblem::LabelProblem(const Model& model, const PassContext& ctx, Classifie
 
 void LabelProblem::collect_nodes(const Graph& graph, const Classification* around) {
   const double runs = runs_.at(&graph);
-  const std::int64_t opset = opset_at(model_, graph, "");
+  const std::int64_t opset = classifier_.functions().opset(graph, "");
   for (const auto& node : graph.nodes()) {
     Classification c = classifier_.classify(*node);
     if (around != nullptr && c.freedom != Freedom::kNotFloat) {
@@ -92,18 +94,16 @@ void LabelProblem::add_node(const Node& node, Classification c) {
 }
 
 void LabelProblem::collect_borders() {
-  first_border_ = static_cast<int>(problem_.vertices.size());
   for (const Node* node : nodes_) {
     if (!has_borders(*node)) continue;
-    for (const Border& border : borders(*node, opset_at(model_, *node->graph(), "")))
+    for (const Border& border : borders(*node, classifier_.functions().opset(*node->graph(), "")))
       add_border(*node, border);
   }
-  end_of_borders_ = static_cast<int>(problem_.vertices.size());
 }
 
 // All values of the border are FP32, and may be low by the schema at this opset.
 bool LabelProblem::may_be_low(const Node& node, const Border& border) const {
-  const std::int64_t opset = opset_at(model_, *node.graph(), node.domain());
+  const std::int64_t opset = classifier_.functions().opset(*node.graph(), node.domain());
   const bool is_call = call_body(node) != nullptr;
   const auto accepts = [&](std::optional<bool> by_schema) {
     return is_call || ctx_.for_runtime || by_schema.value_or(false);
@@ -172,15 +172,10 @@ void LabelProblem::add_tensor(const Value& value) {
   CutProblem::Tensor tensor;
   tensor.producer = producer_of(value);
   for (const Use& use : value.uses()) tensor.consumers.push_back(operand_vertex(use));
-  const auto add_outputs = [&](const Graph& graph) {
-    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
-      if (graph.outputs()[i] == &value) tensor.consumers.push_back(output_vertex(graph, i));
-    }
-  };
-  if (value.is_graph_output()) add_outputs(*value.graph());
-  const std::vector<Graph*>& inner = value.inner_outputs();  // a graph per listing
-  for (auto graph = inner.begin(); graph != inner.end(); ++graph) {
-    if (std::find(inner.begin(), graph, *graph) == graph) add_outputs(**graph);
+  if (value.graph() == model_.graph.get() && value.is_graph_output())
+    tensor.consumers.push_back(caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32);
+  if (const auto listed = inner_.outputs.find(&value); listed != inner_.outputs.end()) {
+    for (const GraphSlot& slot : listed->second) tensor.consumers.push_back(output_vertex(slot));
   }
   tensor.cast_cost = std::min(cost_.cast_us(value) * runs_.at(value.graph()), kMostCost);
   problem_.tensors.push_back(std::move(tensor));
@@ -193,11 +188,11 @@ int LabelProblem::producer_of(const Value& value) const {
       return value.is_graph_input() && !value.is_initializer() && caller_ >= 0
                  ? caller_
                  : CutProblem::kAlwaysFp32;
+    const auto input = inner_.inputs.find(&value);
     const auto slots = graph_slots_.find(value.graph());
-    const auto& inputs = value.graph()->inputs();
-    const auto index = std::find(inputs.begin(), inputs.end(), &value) - inputs.begin();
-    return slots == graph_slots_.end() ? CutProblem::kAlwaysFp32
-                                       : at(slots->second.inputs, static_cast<std::size_t>(index));
+    return input == inner_.inputs.end() || slots == graph_slots_.end()
+               ? CutProblem::kAlwaysFp32
+               : at(slots->second.inputs, input->second.index);
   }
   if (const auto slots = node_slots_.find(producer); slots != node_slots_.end())
     return at(slots->second.results, value.result_index());
@@ -217,10 +212,10 @@ int LabelProblem::operand_vertex(const Use& use) const {
   return use.operand < low.size() && low[use.operand] ? vertex->second : CutProblem::kAlwaysFp32;
 }
 
-int LabelProblem::output_vertex(const Graph& graph, std::size_t index) const {
-  if (&graph == model_.graph.get()) return caller_ >= 0 ? caller_ : CutProblem::kAlwaysFp32;
-  const auto slots = graph_slots_.find(&graph);
-  return slots == graph_slots_.end() ? CutProblem::kAlwaysFp32 : at(slots->second.outputs, index);
+int LabelProblem::output_vertex(const GraphSlot& slot) const {
+  const auto slots = graph_slots_.find(slot.graph);
+  return slots == graph_slots_.end() ? CutProblem::kAlwaysFp32
+                                     : at(slots->second.outputs, slot.index);
 }
 
 int LabelProblem::vertex_of(const Node& node) const {

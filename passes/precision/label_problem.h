@@ -6,7 +6,6 @@
 // body of a loop costs as often as the body runs, so that casts stay outside where they can.
 #pragma once
 
-#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -36,7 +35,6 @@ class LabelProblem {
   int vertex_of(const Node& node) const;
   // The vertex that stands for callers that take and give low tensors; -1 if types are kept.
   int caller() const { return caller_; }
-  bool is_border(int vertex) const { return vertex >= first_border_ && vertex < end_of_borders_; }
 
   // What the labels mean for nodes and graphs.
   Assignment assignment(const std::vector<bool>& low) const;
@@ -59,7 +57,7 @@ class LabelProblem {
   void add_tensor(const Value& value);
   int producer_of(const Value& value) const;
   int operand_vertex(const Use& use) const;
-  int output_vertex(const Graph& graph, std::size_t index) const;
+  int output_vertex(const GraphSlot& slot) const;
   bool is_cast_ahead_of_time(const Value& value) const;
 
   const Model& model_;
@@ -73,8 +71,9 @@ class LabelProblem {
   std::unordered_map<const Node*, int> vertex_of_;
   std::unordered_map<const Node*, NodeSlots> node_slots_;     // nodes with borders
   std::unordered_map<const Graph*, GraphSlots> graph_slots_;  // graphs within
-  std::unordered_map<const Graph*, double> runs_;             // per run of the model
-  int caller_ = -1, first_border_ = 0, end_of_borders_ = 0;
+  InnerSlots inner_;
+  std::unordered_map<const Graph*, double> runs_;  // per run of the model
+  int caller_ = -1;
 };
 
 }  // namespace mezzo::passes

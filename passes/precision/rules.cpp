@@ -8,8 +8,6 @@
 namespace mezzo::passes {
 namespace {
 
-bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == DType::kFloat32; }
-
 // Its element type is not known.
 bool may_be_tensor(const Type& type) {
   return type.dtype() == DType::kNone &&
@@ -72,13 +70,9 @@ bool RuleMatcher::matches(const Compiled& compiled, const Node& node, std::strin
   });
 }
 
-bool takes_slots_from_rules(const Node& node, const Model& model) {
-  if (!node.subgraphs().empty()) return false;
-  const bool calls_function =
-      std::any_of(model.functions.begin(), model.functions.end(), [&](const auto& function) {
-        return function->name == node.op_type() && function->domain == node.domain();
-      });
-  return !calls_function && !has_schema(node.op_type(), node.domain(), model.opset(node.domain()));
+bool takes_slots_from_rules(const Node& node, const Model& model, const FunctionTable& functions) {
+  return node.subgraphs().empty() && functions.find(node) == nullptr &&
+         !has_schema(node.op_type(), node.domain(), model.opset(node.domain()));
 }
 
 LowSlots slots_by_rule(const Node& node, const PolicyRule& rule) {
@@ -101,10 +95,11 @@ StatusOr<bool> declare_results(Model& model, const PrecisionPolicy& policy) {
                   [](const PolicyRule& rule) { return rule.results.has_value(); });
   if (!lists_any) return false;
   MEZZO_ASSIGN_OR_RETURN(const RuleMatcher rules, RuleMatcher::create(policy));
+  const FunctionTable functions(model);
   bool declared = false;
   for_each_graph(*model.graph, [&](Graph& graph) {
     for (const auto& node : graph.nodes()) {
-      if (!takes_slots_from_rules(*node, model)) continue;
+      if (!takes_slots_from_rules(*node, model, functions)) continue;
       const PolicyRule* rule = rules.find(*node, node->op_type());
       if (rule == nullptr || !rule->results) continue;
       for (std::size_t i = 0; i < node->results().size(); ++i) {

@@ -9,6 +9,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/status.h"
 #include "compiler/support/text.h"
+#include "passes/cleanup/function_table.h"
 #include "passes/precision/policy.h"
 #include "passes/precision/slots.h"
 
@@ -37,7 +38,7 @@ class RuleMatcher {
 
 // May a rule say which operands and results of this node are low? Only where ONNX has no schema and
 // the model no function body that does.
-bool takes_slots_from_rules(const Node& node, const Model& model);
+bool takes_slots_from_rules(const Node& node, const Model& model, const FunctionTable& functions);
 
 // The low operands and results of such a node: those that the rule lists, else all, as far as they
 // are FP32.

@@ -9,8 +9,6 @@
 namespace mezzo::passes {
 namespace {
 
-bool is_fp32(const Value* value) { return value != nullptr && value->dtype() == DType::kFloat32; }
-
 bool flagged(std::uint32_t bits, std::size_t index) {
   return index < 32 && ((bits >> index) & 1U) != 0;
 }

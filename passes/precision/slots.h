@@ -10,6 +10,10 @@
 
 namespace mezzo::passes {
 
+inline bool is_fp32(const Value* value) {
+  return value != nullptr && value->dtype() == DType::kFloat32;
+}
+
 struct LowSlots {
   bool possible = false;
   std::string why_not;         // for the report, where not possible
@@ -17,9 +21,9 @@ struct LowSlots {
   std::vector<bool> results;
 };
 
-// For exported ONNX the operator's schema rules: all operands and results that share the first
-// floating operand's type variable turn low together, others where the schema lets them and the op
-// catalogue does not want FP32. For our runtime the catalogue alone rules.
+// For exported ONNX the operator's schema rules: operands and results that share a type variable
+// turn low together, where the schema, the function body that defines the operator (if ONNX gives
+// one) and the op catalogue let them. For our runtime the catalogue alone rules.
 LowSlots low_slots(const Node& node, const PassContext& ctx, std::int64_t opset);
 
 }  // namespace mezzo::passes
