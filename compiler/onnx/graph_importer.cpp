@@ -29,21 +29,23 @@ std::vector<std::string> import_serialized(const Protos& protos) {
   return serialized;
 }
 
-// An input's declared type and that of its default must agree in dtype, rank and known dims.
-Status check_default(const Type& declared, const Type& actual) {
-  if (!declared.is_tensor() || !actual.is_tensor()) return ok_status();
+// An input's declared type and that of its default, dense or sparse, must agree in dtype, rank and
+// known dims.
+Status check_default(const Type& declared, const TensorType& actual) {
+  if (declared.kind == Type::Kind::kUnknown) return ok_status();
   const TensorType& wanted = declared.tensor;
-  bool fits = wanted.dtype == DType::kNone || wanted.dtype == actual.tensor.dtype;
-  if (wanted.shape && actual.tensor.shape) {
-    fits = fits && wanted.shape->size() == actual.tensor.shape->size();
+  bool fits = (declared.is_tensor() || declared.kind == Type::Kind::kSparseTensor) &&
+              (wanted.dtype == DType::kNone || wanted.dtype == actual.dtype);
+  if (fits && wanted.shape) {
+    fits = wanted.shape->size() == actual.shape->size();
     for (std::size_t i = 0; fits && i < wanted.shape->size(); ++i) {
       const Dim& dim = (*wanted.shape)[i];
-      fits = !dim.known() || dim.value == (*actual.tensor.shape)[i].value;
+      fits = !dim.known() || dim.value == (*actual.shape)[i].value;
     }
   }
   if (fits) return ok_status();
   return invalid_argument("expected an initializer of the input's type " + to_string(declared) +
-                          ", got " + to_string(actual));
+                          ", got " + to_string(Type(actual)));
 }
 
 bool is_known(const Type& type) { return type.kind != Type::Kind::kUnknown; }
@@ -159,7 +161,7 @@ Status GraphImporter::import_initializers(const onnx::GraphProto& proto, Graph& 
       graph.add_initializer(name, std::move(tensor->tensor));
       continue;
     }
-    const Type actual = TensorType::of(tensor->tensor->dtype(), tensor->tensor->dims());
+    const TensorType actual = TensorType::of(tensor->tensor->dtype(), tensor->tensor->dims());
     MEZZO_RETURN_IF_ERROR(
         check_default(input->type, actual).with_context("initializer " + in_quotes(name)));
     if (!is_known(input->type)) input->type = actual;
@@ -176,6 +178,9 @@ Status GraphImporter::import_initializers(const onnx::GraphProto& proto, Graph& 
     if (input == nullptr) {
       graph.add_sparse_initializer(name, std::move(*sparse));
     } else {
+      const TensorType actual = TensorType::of((*sparse)->values->dtype(), (*sparse)->dims);
+      MEZZO_RETURN_IF_ERROR(
+          check_default(input->type, actual).with_context("sparse initializer " + in_quotes(name)));
       graph.set_sparse_initializer(input, std::move(*sparse));
     }
   }

@@ -180,6 +180,20 @@ Status import_functions(int count, const std::string& body) {
   return import_text(text, "m.onnxtxt").status();
 }
 
+// The default of an input must be what the input says it is, whatever kind of type that is.
+TEST(Invalid, DefaultsOfAnotherType) {
+  onnx::ModelProto proto = test::proto_from_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu(x) })");
+  EXPECT_THAT(import_proto(proto), test::IsOk());
+  auto& type = *proto.mutable_graph()->mutable_input(1)->mutable_type();
+  const onnx::TypeProto_Tensor dense = type.tensor_type();
+  type.mutable_sparse_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  type.mutable_sparse_tensor_type()->mutable_shape()->add_dim()->set_dim_value(3);
+  EXPECT_THAT(import_proto(proto), Rejects("expected an initializer of the input's type"));
+  *type.mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type() = dense;
+  EXPECT_THAT(import_proto(proto), Rejects("expected an initializer of the input's type"));
+}
+
 TEST(Invalid, FunctionsOfOneName) {
   const std::string function =
       "<domain: \"local\", opset_import: [\"\" : 17]>\n f (a) => (b) { b = Relu(a) }\n";
