@@ -86,6 +86,12 @@ bool magnifies(const Node& node) {
          !is_floating(result->dtype()) && result->dtype() != DType::kBool;
 }
 
+// Coordinates: rounding moves what is sampled, and by how much boxes overlap.
+bool reads_coordinates(const Node& node, std::size_t operand) {
+  if (is_one_of(node, {"GridSample", "RoiAlign", "MaxRoiPool"})) return operand == 1;
+  return node.is("NonMaxSuppression") && operand == 0;
+}
+
 // The node that magnifies what `node` rounds: read directly, or through scaling and shifting by
 // constants. Null if there is none, or none among the first `budget` nodes looked at.
 const Node* magnified_by(const Node& node, int depth, int& budget) {
@@ -97,6 +103,7 @@ const Node* magnified_by(const Node& node, int depth, int& budget) {
                                    "Squeeze", "Reshape", "Transpose", "Expand"}))
     return nullptr;
   for (const Use& use : node.result()->uses()) {
+    if (reads_coordinates(*use.node, use.operand)) return use.node;
     if (const Node* found = magnified_by(*use.node, depth - 1, budget)) return found;
   }
   return nullptr;
@@ -167,8 +174,7 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
                                  PrecisionCategory category) {
   if (std::string cause = constant_cause(node, slots); !cause.empty()) return cause;
   if (is_one_of(node, {"TopK", "ArgMax", "ArgMin"})) return "orders numbers: rounding makes ties";
-  if (is_one_of(node, {"GridSample", "RoiAlign", "MaxRoiPool"}) && slots.operands.size() > 1 &&
-      slots.operands[1])
+  if (slots.operands.size() > 1 && slots.operands[1] && reads_coordinates(node, 1))
     return "reads coordinates, which would share the low type";
   if (std::string cause = sum_cause(node); !cause.empty()) return cause;
   if (const Value* mask = mask_from_outside(node))

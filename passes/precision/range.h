@@ -64,7 +64,7 @@ class RangeCheck {
   // - TopK, ArgMax, ArgMin: rounding makes ties
   // - coordinates that must have the type of the data (GridSample before opset 20, RoiAlign)
   // - what a logarithm, exponential, sine or cosine, Round, Floor, Ceil, Mod or a cast to integers
-  //   reads, scaled and shifted by constants: these magnify rounding
+  //   reads, and coordinates, scaled and shifted by constants: these magnify rounding
   // - scores that a mask from outside is added to, before their Softmax
   std::string why_fp32(const Node& node, const LowSlots& slots, PrecisionCategory category);
 

@@ -234,6 +234,18 @@ TEST_F(KeptByRange, CoordinatesOfTheTypeOfTheData) {
       << "from opset 20 on the grid has a type of its own";
 }
 
+TEST_F(KeptByRange, WhatCoordinatesAreMadeOf) {
+  const Decisions out = decide(
+      "g (float[1,4,8,8] x, float[1,2,2,2] grid) => (float[1,4,2,2] y)\n"
+      "<float[4,4,1,1] k = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, float s = {0.25}, float one = {1}>\n"
+      "{\nh = Conv (x, k)\n[scale] a = Mul (grid, s)\n[shift] b = Sub (a, one)\n"
+      "[sample] r = GridSample (h, b)\ny = Conv (r, k)\n}");
+  for (const std::string node : {"scale", "shift"}) {
+    EXPECT_FALSE(out.low(node));
+    EXPECT_THAT(out.cause(node), HasSubstr("'sample' (GridSample) magnifies"));
+  }
+}
+
 TEST_F(KeptByRange, OrderOfNearTies) {
   const Decisions out = decide(
       "g (float[4,4] x) => (int64[4,1] i, float[4,4] y)\n"
