@@ -73,6 +73,7 @@ TensorRef spell_out(const SparseTensor& sparse) {
     return nullptr;
   const auto size = static_cast<std::size_t>(bits / 8);
   const std::vector<std::byte> values = sparse.values->copy_bytes();
+  if (values.size() < static_cast<std::size_t>(stored) * size) return nullptr;  // cannot be read
   std::vector<std::byte> dense(static_cast<std::size_t>(elems) * size);
   for (std::int64_t at = 0; at < stored; ++at) {
     const auto index = linear_index(sparse, indices, at, elems);

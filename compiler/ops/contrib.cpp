@@ -12,7 +12,8 @@ using enum PadRule;
 
 constexpr std::string_view kMicrosoft = "com.microsoft";
 
-// An operator without kernel and gradient.
+// An operator without kernel and gradient. Nor is it padded, not even FusedGemm and FusedConv: what
+// is fused to the product need not leave zeros zero.
 constexpr OpDef op(std::string_view name, PrecisionCategory precision, TypeRule infer_types,
                    PinKind pin = PinKind::kNone, std::uint32_t fp32_operands = 0) {
   return {.name = name,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 namespace mezzo {
 namespace {
@@ -69,6 +68,7 @@ constexpr auto kInference = std::to_array<ContribSignature>({
     {"RestorePadding", "T.", "T", "T", ""},
     {"Rfft", "T", "T", "T", ""},
     {"RotaryEmbedding", "T.TT", "T", "T", "T"},
+    {"SimplifiedLayerNormalization", "TU", "Uf", "TU", "TU"},
     {"SkipGroupNorm", "TUUTT", "TT", "TU", ""},
     {"SkipLayerNormalization", "TTTTT", "TffT", "T", "T"},
     {"SkipSimplifiedLayerNormalization", "TTTT", "TffT", "T", "T"},
@@ -117,6 +117,12 @@ constexpr auto kTraining = std::to_array<ContribSignature>({
     {"TanhGrad", "TT", "T", "T", "T"},
 });
 
+constexpr bool precedes(const ContribSignature& a, const ContribSignature& b) {
+  return a.name < b.name;
+}
+static_assert(std::is_sorted(kInference.begin(), kInference.end(), precedes));
+static_assert(std::is_sorted(kTraining.begin(), kTraining.end(), precedes));
+
 const ContribSignature* find_in(std::span<const ContribSignature> sorted, std::string_view name) {
   const auto found = std::lower_bound(
       sorted.begin(), sorted.end(), name,
@@ -138,5 +144,8 @@ const ContribSignature* find_contrib_signature(std::string_view op_type, std::st
   const ContribSignature* found = find_in(kInference, op_type);
   return found != nullptr ? found : find_in(kTraining, op_type);
 }
+
+std::span<const ContribSignature> contrib_signatures() { return kInference; }
+std::span<const ContribSignature> contrib_training_signatures() { return kTraining; }
 
 }  // namespace mezzo

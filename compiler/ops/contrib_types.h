@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace mezzo {
@@ -24,5 +25,9 @@ struct ContribSignature {
 // Null for operators that no row describes: those without floating-point operands, and those that
 // this version does not know.
 const ContribSignature* find_contrib_signature(std::string_view op_type, std::string_view domain);
+
+// All rows: of the inference operators, and of those of training builds.
+std::span<const ContribSignature> contrib_signatures();
+std::span<const ContribSignature> contrib_training_signatures();
 
 }  // namespace mezzo

@@ -106,8 +106,11 @@ std::string Classifier::spelled(const Node& node) const {
 }
 
 Pin Classifier::group_pin(const std::string& group) const {
-  const bool softmax = group == "Softmax" || group == "LogSoftmax";
-  return ctx_.policy.pin(softmax ? PinKind::kSoftmax : PinKind::kNormalization);
+  constexpr std::string_view kOfExponentials[] = {"Softmax", "LogSoftmax", "ReduceLogSumExp",
+                                                  "Softplus", "Sigmoid"};
+  const bool exponential = std::find(std::begin(kOfExponentials), std::end(kOfExponentials),
+                                     group) != std::end(kOfExponentials);
+  return ctx_.policy.pin(exponential ? PinKind::kSoftmax : PinKind::kNormalization);
 }
 
 // Where the rule only changes the category it is noted in `out`, and other reasons may follow.

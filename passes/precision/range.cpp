@@ -17,16 +17,21 @@ bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
 }
 
 // Chosen by Where, the floor of a Max or Clip, what a Pad fills in, or moved to such a place: the
-// value only has to be far below all others.
-bool only_chosen(const Value& value, int depth = 8) {
+// value only has to be far below all others. False where the search runs out of its budget.
+bool only_chosen(const Value& value, int depth, int& budget) {
   return depth > 0 && !value.is_graph_output() && value.inner_outputs().empty() &&
          std::all_of(value.uses().begin(), value.uses().end(), [&](const Use& use) {
            const Node& node = *use.node;
+           if (--budget < 0) return false;
            if (is_one_of(node, {"Where", "Max", "Clip", "Pad"})) return true;
            return is_one_of(node, {"Expand", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Slice",
                                    "Transpose", "Concat"}) &&
-                  node.result() != nullptr && only_chosen(*node.result(), depth - 1);
+                  node.result() != nullptr && only_chosen(*node.result(), depth - 1, budget);
          });
+}
+bool only_chosen(const Value& value) {
+  int budget = 64;
+  return only_chosen(value, 8, budget);
 }
 
 // Operands of which every element matters: what divides, or is divided by through a root.
@@ -76,14 +81,22 @@ const Value* mask_added(const Node& node, const ReachAnalysis& reach, double mas
   return nullptr;
 }
 
+// Makes whole numbers of its operand.
+bool steps(const Node& node) {
+  if (is_one_of(node, {"Round", "Floor", "Ceil", "Mod"})) return true;
+  const Value* result = node.result();
+  return is_one_of(node, {"Cast", "CastLike"}) && result != nullptr &&
+         result->dtype() != DType::kNone && !is_floating(result->dtype()) &&
+         result->dtype() != DType::kBool;
+}
+
 // What magnifies rounding of its operand: a logarithm near 0 or 1, an exponential or angle of large
 // size, and steps.
-bool magnifies(const Node& node) {
-  if (is_one_of(node, {"Log", "Exp", "Sin", "Cos", "Tan", "Round", "Floor", "Ceil", "Mod"}))
-    return true;
-  const Value* result = node.result();
-  return is_one_of(node, {"Cast", "CastLike"}) && result != nullptr && result->dtype() != DType::kNone &&
-         !is_floating(result->dtype()) && result->dtype() != DType::kBool;
+bool magnifies(const Node& node, const ReachAnalysis& reach) {
+  constexpr double kLarge = 8;  // rounded to 16 bits, up to here, an angle is off by 0.002 to 0.016
+  if (is_one_of(node, {"Exp", "Sin", "Cos", "Tan"}))
+    return node.operand(0) == nullptr || reach.of(*node.operand(0)).bound() > kLarge;
+  return node.is("Log") || steps(node);
 }
 
 // Coordinates: rounding moves what is sampled, and by how much boxes overlap.
@@ -94,8 +107,8 @@ bool reads_coordinates(const Node& node, std::size_t operand) {
 
 // The node that magnifies what `node` rounds: read directly, or through scaling and shifting by
 // constants. Null if there is none, or none among the first `budget` nodes looked at.
-const Node* magnified_by(const Node& node, int depth, int& budget) {
-  if (magnifies(node)) return &node;
+const Node* magnified_by(const Node& node, const ReachAnalysis& reach, int depth, int& budget) {
+  if (magnifies(node, reach)) return &node;
   if (depth == 0 || --budget < 0 || node.result() == nullptr) return nullptr;
   const bool scales = is_one_of(node, {"Add", "Sub", "Mul", "Div", "Max", "Min"}) &&
                       (constant_of(node.operand(0)) || constant_of(node.operand(1)));
@@ -104,13 +117,13 @@ const Node* magnified_by(const Node& node, int depth, int& budget) {
     return nullptr;
   for (const Use& use : node.result()->uses()) {
     if (reads_coordinates(*use.node, use.operand)) return use.node;
-    if (const Node* found = magnified_by(*use.node, depth - 1, budget)) return found;
+    if (const Node* found = magnified_by(*use.node, reach, depth - 1, budget)) return found;
   }
   return nullptr;
 }
-const Node* magnified_by(const Node& node) {
+const Node* magnified_by(const Node& node, const ReachAnalysis& reach) {
   int budget = 64;
-  return magnified_by(node, 6, budget);
+  return magnified_by(node, reach, 6, budget);
 }
 
 bool averages(const Node& node) {
@@ -183,12 +196,12 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
     return "adds the mask '" + mask->name() + "', beside which the sum keeps few digits";
   const bool weighs = category == PrecisionCategory::kAllow && summed_elems(node) != 1.0;
   if (std::string cause = value_cause(node, slots, weighs); !cause.empty()) return cause;
-  if (const Node* last = magnified_by(node)) {
-    return last == &node ? node.op_type() + " turns rounding of its operand into whole steps"
-                         : "'" + display_name(*last) + "' (" + last->op_type() +
-                               ") magnifies what is rounded here";
-  }
-  return {};
+  const Node* last = magnified_by(node, reach_);
+  if (last == nullptr) return {};
+  if (last != &node)
+    return "'" + display_name(*last) + "' (" + last->op_type() + ") magnifies what is rounded here";
+  return node.op_type() + (steps(node) ? " turns rounding of its operand into whole steps"
+                                       : " magnifies rounding of its operand");
 }
 
 std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) {

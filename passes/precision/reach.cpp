@@ -85,6 +85,17 @@ bool is_integer(DType dtype) {
   }
 }
 
+// Where the arithmetic on bounds left the doubles, or that of an integer type wraps around, there
+// are none.
+void keep_sound(Reach& reach, DType dtype) {
+  if (!(reach.lowest < Reach::kUnknown)) reach.lowest = -Reach::kUnknown;
+  if (!(reach.highest > -Reach::kUnknown)) reach.highest = Reach::kUnknown;
+  const auto type = integer_bounds(dtype);
+  if (!type || (reach.lowest >= type->lowest && reach.highest <= type->highest)) return;
+  reach.lowest = type->lowest;
+  reach.highest = type->highest;
+}
+
 Reach reach_of_constant(const Value& value, const ConstantFacts& facts, bool inexact_integers,
                         bool masks) {
   Reach reach;
@@ -168,6 +179,7 @@ void ReachAnalysis::visit(const Graph& graph) {
       if (result == nullptr || node->is("Constant")) continue;
       std::optional<Reach> reach = reach_of_result(*node, i, *this);
       if (!reach) continue;  // of() starts anew when asked
+      keep_sound(*reach, result->dtype());
       if (reach->bound() <= max) reach->growth = Growth::kOrdinary;
       reach->scale = std::min(reach->scale, reach->bound());
       if (is_integer(result->dtype())) {

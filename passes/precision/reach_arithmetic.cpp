@@ -106,11 +106,13 @@ Reach inverted(const Reach& a) {
 }
 
 // Functions of a value with a constant exponent: squares, roots and their inverses.
-Reach root(Reach a) {
-  if (a.growth == Growth::kSquare || a.growth == Growth::kInverse) a.growth = Growth::kOrdinary;
-  a.lowest = std::sqrt(std::max(0.0, a.lowest));
-  a.highest = std::sqrt(std::max(0.0, a.highest));
-  a.scale = std::sqrt(size(a));
+Reach root(Reach a, double power) {
+  const bool halves = power <= 0.5;
+  if (halves && (a.growth == Growth::kSquare || a.growth == Growth::kInverse))
+    a.growth = Growth::kOrdinary;
+  a.lowest = std::pow(std::max(0.0, a.lowest), power);
+  a.highest = std::pow(std::max(0.0, a.highest), power);
+  a.scale = std::pow(size(a), power);
   a.never = 0;
   a.counts = false;
   return a;
@@ -127,11 +129,22 @@ Reach exponential(const Reach& a) {
   return out;
 }
 
+Reach with_zero(Reach reach) {
+  reach.lowest = std::min(reach.lowest, 0.0);
+  reach.highest = std::max(reach.highest, 0.0);
+  return reach;
+}
+
 // The result lies within constant limits, but need not reach them.
 Reach limited(Reach reach, std::optional<double> lowest, std::optional<double> highest) {
-  if (lowest) reach.lowest = std::max(reach.lowest, *lowest);
-  if (highest) reach.highest = std::min(reach.highest, *highest);
-  reach.lowest = std::min(reach.lowest, reach.highest);
+  if (lowest) {
+    reach.lowest = std::max(reach.lowest, *lowest);
+    reach.highest = std::max(reach.highest, *lowest);
+  }
+  if (highest) {
+    reach.lowest = std::min(reach.lowest, *highest);
+    reach.highest = std::min(reach.highest, *highest);
+  }
   return reach;
 }
 

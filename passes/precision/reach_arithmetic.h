@@ -17,9 +17,10 @@ Reach sum(const Reach& a, const Reach& b);
 Reach negated(Reach reach);
 Reach product(const Reach& a, const Reach& b);
 Reach squared(Reach a);
-Reach inverted(const Reach& a);  // 1 / a
-Reach root(Reach a);
+Reach inverted(const Reach& a);     // 1 / a
+Reach root(Reach a, double power);  // a to a power between 0 and 1
 Reach exponential(const Reach& a);
+Reach with_zero(Reach reach);  // zero being one of its numbers
 // Within constant limits, which need not be reached.
 Reach limited(Reach reach, std::optional<double> lowest, std::optional<double> highest);
 

@@ -2,33 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <unordered_map>
+#include <iterator>
+#include <string_view>
 
-#include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "passes/precision/reach_arithmetic.h"
+#include "passes/precision/reach_operands.h"
 
 namespace mezzo::passes {
 namespace {
 
-// A node with its operands' reach at hand.
-class Operands {
- public:
-  Operands(const Node& node, const ReachAnalysis& analysis) : node_(node), analysis_(analysis) {}
-
-  const Node& node() const { return node_; }
-  std::size_t count() const { return node_.operand_count(); }
-  bool has(std::size_t i) const { return node_.operand(i) != nullptr; }
-  const Value& value(std::size_t i) const { return *node_.operand(i); }
-  const Reach& operator[](std::size_t i) const { return analysis_.of(value(i)); }
-  const ReachAnalysis& analysis() const { return analysis_; }
-  std::optional<double> scalar(std::size_t i) const { return constant_scalar(node_.operand(i)); }
-
- private:
-  const Node& node_;
-  const ReachAnalysis& analysis_;
-};
 using ReachRule = Reach (*)(const Operands&);
 
 Reach copy(const Operands& in) { return in[0]; }
@@ -65,13 +48,23 @@ Reach div(const Operands& in) {
   return out;
 }
 
+// Any base with any exponent: only the sign is known.
+Reach power_of_values(const Reach& base, const Reach& exponent) {
+  Reach out;
+  out.growth = Growth::kExponential;
+  out.cause = base.cause != nullptr ? base.cause : exponent.cause;
+  if (base.lowest >= 0) out.lowest = 0;
+  return out;
+}
+
 Reach pow(const Operands& in) {
-  const auto exponent = in.scalar(1);
-  if (!exponent) return exponential(in[0]);
+  const std::optional<double> exponent = in.scalar(1);
+  if (!exponent || std::isnan(*exponent)) return power_of_values(in[0], in[1]);
   const double power = std::fabs(*exponent);
+  if (power == 0) return bounded(1, 1);
   Reach out = in[0];
-  if (power == 0.5) {
-    out = root(out);
+  if (power < 1) {
+    out = root(out, power);
   } else if (power > 1) {
     out = squared(out);
     if (power != 2) {
@@ -84,7 +77,7 @@ Reach pow(const Operands& in) {
 }
 
 Reach exp(const Operands& in) { return exponential(in[0]); }
-Reach sqrt(const Operands& in) { return root(in[0]); }
+Reach sqrt(const Operands& in) { return root(in[0], 0.5); }
 Reach reciprocal(const Operands& in) { return inverted(in[0]); }
 Reach neg(const Operands& in) { return negated(in[0]); }
 
@@ -145,9 +138,39 @@ Reach concat(const Operands& in) {
   return out;
 }
 
+// Below zero times a slope.
+Reach leaky(const Operands& in) {
+  const double alpha = in.node().float_attribute("alpha", 0.01F);
+  Reach below = in[0];
+  below.lowest = std::min(0.0, below.lowest);
+  below.highest = std::min(0.0, below.highest);
+  below = product(below, in.node().is("PRelu") ? in[1] : bounded(alpha, alpha));
+  Reach out = in[0];
+  if (in[0].lowest < 0) {
+    out.lowest = below.lowest;
+    out.highest = in[0].highest > 0 ? std::max(out.highest, below.highest) : below.highest;
+  }
+  return out;
+}
+
+Reach average_pool(const Operands& in) {
+  return in.node().int_attribute("count_include_pad", 0) != 0 ? with_zero(in[0]) : in[0];
+}
+
+// Cubic interpolation overshoots; what is filled in beyond the edges may be any number.
+Reach resize(const Operands& in) {
+  Reach out = in[0];
+  if (in.node().string_attribute("mode", "nearest") == "cubic" ||
+      in.node().has_attribute("extrapolation_value")) {
+    out.lowest = -Reach::kUnknown;
+    out.highest = Reach::kUnknown;
+  }
+  return out;
+}
+
 // What is filled in far below all others ("never", for a MaxPool) is not meant to be computed with.
 Reach pad(const Operands& in) {
-  if (!in.has(2)) return in[0];
+  if (!in.has(2)) return with_zero(in[0]);
   return in[2].never > 0 ? in[0] : either(in[0], in[2]);
 }
 
@@ -155,35 +178,6 @@ Reach zero_to_one(const Operands&) { return bounded(0, 1); }
 Reach one_both_ways(const Operands&) { return bounded(-1, 1); }
 
 Reach ordinary(const Operands&) { return {}; }
-
-Reach summed(Reach reach, const Operands& in) {
-  const double elems = summed_elems(in.node()).value_or(kAssumedSum);
-  reach.lowest = times(reach.lowest, elems);
-  reach.highest = times(reach.highest, elems);
-  reach.scale = times(size(reach), elems);
-  reach.never = 0;
-  if (reach.cause == nullptr) reach.cause = in.node().result();
-  return reach;
-}
-
-Reach reduce_sum(const Operands& in) { return summed(in[0], in); }
-Reach reduce_sum_square(const Operands& in) { return summed(squared(in[0]), in); }
-
-Reach reduce_l2(const Operands& in) { return root(summed(squared(in[0]), in)); }
-
-Reach reduce_l1(const Operands& in) {
-  Reach out = summed(in[0], in);
-  out.highest = out.bound();
-  out.lowest = 0;
-  return out;
-}
-
-Reach reduce_prod(const Operands& in) {
-  Reach out = in[0];
-  if (out.bound() > 1) out.lowest = -Reach::kUnknown, out.highest = Reach::kUnknown;
-  out.growth = Growth::kExponential;
-  return out;
-}
 
 // Position of the largest element, or indices along an axis: bounded by its extent.
 Reach arg(const Operands& in) {
@@ -202,16 +196,28 @@ Reach arg(const Operands& in) {
   return out;
 }
 
+// To a whole number next to it.
+Reach rounded(const Operands& in) {
+  Reach out = in[0];
+  out.lowest = std::floor(out.lowest);
+  out.highest = std::ceil(out.highest);
+  return out;
+}
+
 // Truth values are 0 and 1 whatever they were made of.
 Reach cast(const Operands& in) {
   const Value* result = in.node().result();
-  return result != nullptr && result->dtype() == DType::kBool ? bounded(0, 1) : in[0];
+  if (result != nullptr && result->dtype() == DType::kBool) return bounded(0, 1);
+  return result != nullptr && is_floating(result->dtype()) ? in[0] : rounded(in);
 }
 
+// Of integers, -1 mod 5 is 4; with fmod the sign and no more than the size of the dividend stays.
 Reach mod(const Operands& in) {
   Reach out = joined_kind(in[0], in[1]);
-  out.highest = std::min(in[0].bound(), in[1].bound());
-  out.lowest = -out.highest;
+  const bool shrinks =
+      in.node().int_attribute("fmod", 0) != 0 || (in[0].lowest >= 0 && in[1].lowest >= 0);
+  out.highest = shrinks ? std::min(in[0].bound(), in[1].bound()) : in[1].bound();
+  out.lowest = in[0].lowest >= 0 && shrinks ? 0 : -out.highest;
   out.scale = std::min(in[0].scale, in[1].scale);
   return out;
 }
@@ -234,97 +240,91 @@ Reach constant_of_shape(const Operands& in) {
   return bounded(values[0], values[0]);
 }
 
-// Ordinary where both operands are: what a long sum of products comes to, only data can tell.
-Reach contraction(const Operands& in) {
-  const Node& node = in.node();
-  const Reach &a = in[0], &b = in[1];
-  if (summed_elems(node) == 1.0) return product(a, b);  // an outer product
-  if (const Value* factor = uniform_factor(node, in.analysis())) {
-    const Value& other = factor == &in.value(0) ? in.value(1) : in.value(0);
-    return summed(product(in.analysis().of(other), in.analysis().of(*factor)), in);
-  }
-  Reach out;
-  if (std::max(a.growth, b.growth) == Growth::kExponential) out.growth = Growth::kExponential;
-  // Weights of about 1 / sqrt(K) and the like leave activations what they are.
-  const double scale = times(a.scale, b.scale);
-  if (scale > 1e4 || (scale > 0 && scale < 1e-4)) out.scale = scale;
-  out.cause = a.scale > b.scale ? a.cause : b.cause;
-  return out;
-}
+struct RuleRow {
+  std::string_view op;
+  std::size_t operands_read;  // without asking whether they are there
+  ReachRule rule;
+};
+constexpr std::size_t kAll = static_cast<std::size_t>(-1);
 
-const std::unordered_map<std::string_view, ReachRule>& rules() {
-  static const auto* table = new std::unordered_map<std::string_view, ReachRule>{
-      {"Add", add},
-      {"Sub", sub},
-      {"Mul", mul},
-      {"Div", div},
-      {"Pow", pow},
-      {"Exp", exp},
-      {"Sqrt", sqrt},
-      {"Reciprocal", reciprocal},
-      {"Neg", neg},
-      {"Abs", abs},
-      {"Relu", relu},
-      {"Clip", clip},
-      {"Max", max_or_min},
-      {"Min", max_or_min},
-      {"Sum", sum_of_all},
-      {"Mean", concat},
-      {"Where", where},
-      {"Concat", concat},
-      {"Pad", pad},
-      {"Sigmoid", zero_to_one},
-      {"HardSigmoid", zero_to_one},
-      {"Softmax", zero_to_one},
-      {"Hardmax", zero_to_one},
-      {"EyeLike", zero_to_one},
-      {"RandomUniformLike", ordinary},
-      {"Tanh", one_both_ways},
-      {"Erf", one_both_ways},
-      {"Sin", one_both_ways},
-      {"Cos", one_both_ways},
-      {"Softsign", one_both_ways},
-      {"Sign", one_both_ways},
-      {"Log", ordinary},
-      {"Softplus", ordinary},
-      {"LogSoftmax", ordinary},
-      {"ReduceLogSumExp", ordinary},
-      {"ReduceLogSum", ordinary},
-      {"ReduceSum", reduce_sum},
-      {"CumSum", reduce_sum},
-      {"ReduceL1", reduce_l1},
-      {"ReduceL2", reduce_l2},
-      {"ReduceSumSquare", reduce_sum_square},
-      {"ReduceProd", reduce_prod},
-      {"ReduceMean", copy},
-      {"ReduceMax", copy},
-      {"ReduceMin", copy},
-      {"AveragePool", copy},
-      {"GlobalAveragePool", copy},
-      {"MaxPool", copy},
-      {"GlobalMaxPool", copy},
-      {"Cast", cast},
-      {"CastLike", cast},
-      {"Mod", mod},
-      {"Floor", copy},
-      {"Ceil", copy},
-      {"Round", copy},
-      {"LeakyRelu", copy},
-      {"PRelu", copy},
-      {"Resize", copy},
-      {"Upsample", copy},
-      {"ArgMax", arg},
-      {"ArgMin", arg},
-      {"OneHot", one_hot},
-      {"Range", range},
-      {"ConstantOfShape", constant_of_shape},
-      {"MatMul", contraction},
-      {"Gemm", contraction},
-      {"Conv", contraction},
-      {"ConvTranspose", contraction},
-      {"Einsum", contraction},
-  };
-  return *table;
+constexpr RuleRow kRules[] = {
+    {"Abs", 1, abs},
+    {"Add", 2, add},
+    {"ArgMax", 1, arg},
+    {"ArgMin", 1, arg},
+    {"AveragePool", 1, average_pool},
+    {"Cast", 1, cast},
+    {"CastLike", 1, cast},
+    {"Ceil", 1, rounded},
+    {"Clip", 1, clip},
+    {"Concat", kAll, concat},
+    {"ConstantOfShape", 0, constant_of_shape},
+    {"Conv", 2, contraction},
+    {"ConvTranspose", 2, contraction},
+    {"Cos", 0, one_both_ways},
+    {"CumSum", 1, cumulated_sum},
+    {"Div", 2, div},
+    {"Einsum", 2, contraction},
+    {"Erf", 0, one_both_ways},
+    {"Exp", 1, exp},
+    {"EyeLike", 0, zero_to_one},
+    {"Floor", 1, rounded},
+    {"Gemm", 2, contraction},
+    {"GlobalAveragePool", 1, copy},
+    {"GlobalMaxPool", 1, copy},
+    {"HardSigmoid", 0, zero_to_one},
+    {"Hardmax", 0, zero_to_one},
+    {"LeakyRelu", 1, leaky},
+    {"Log", 0, ordinary},
+    {"LogSoftmax", 0, ordinary},
+    {"MatMul", 2, contraction},
+    {"Max", kAll, max_or_min},
+    {"MaxPool", 1, copy},
+    {"Mean", kAll, concat},
+    {"Min", kAll, max_or_min},
+    {"Mod", 2, mod},
+    {"Mul", 2, mul},
+    {"Neg", 1, neg},
+    {"OneHot", 3, one_hot},
+    {"PRelu", 2, leaky},
+    {"Pad", 1, pad},
+    {"Pow", 2, pow},
+    {"RandomUniformLike", 0, ordinary},
+    {"Range", 2, range},
+    {"Reciprocal", 1, reciprocal},
+    {"ReduceL1", 1, reduce_l1},
+    {"ReduceL2", 1, reduce_l2},
+    {"ReduceLogSum", 0, ordinary},
+    {"ReduceLogSumExp", 0, ordinary},
+    {"ReduceMax", 1, copy},
+    {"ReduceMean", 1, copy},
+    {"ReduceMin", 1, copy},
+    {"ReduceProd", 1, reduce_prod},
+    {"ReduceSum", 1, reduce_sum},
+    {"ReduceSumSquare", 1, reduce_sum_square},
+    {"Relu", 1, relu},
+    {"Resize", 1, resize},
+    {"Round", 1, rounded},
+    {"Sigmoid", 0, zero_to_one},
+    {"Sign", 0, one_both_ways},
+    {"Sin", 0, one_both_ways},
+    {"Softmax", 0, zero_to_one},
+    {"Softplus", 0, ordinary},
+    {"Softsign", 0, one_both_ways},
+    {"Sqrt", 1, sqrt},
+    {"Sub", 2, sub},
+    {"Sum", kAll, sum_of_all},
+    {"Tanh", 0, one_both_ways},
+    {"Upsample", 1, copy},
+    {"Where", 3, where},
+};
+constexpr bool precedes(const RuleRow& a, const RuleRow& b) { return a.op < b.op; }
+static_assert(std::is_sorted(std::begin(kRules), std::end(kRules), precedes));
+
+const RuleRow* find_rule(std::string_view op) {
+  const RuleRow* found =
+      std::lower_bound(std::begin(kRules), std::end(kRules), RuleRow{op, 0, nullptr}, precedes);
+  return found != std::end(kRules) && found->op == op ? found : nullptr;
 }
 
 bool has_leading_operands(const Node& node, std::size_t count) {
@@ -334,17 +334,6 @@ bool has_leading_operands(const Node& node, std::size_t count) {
   return true;
 }
 
-// Operands that a rule reads without asking.
-std::size_t operands_read(const Node& node, ReachRule rule) {
-  if (rule == zero_to_one || rule == one_both_ways || rule == ordinary) return 0;
-  if (rule == where || rule == one_hot) return 3;
-  if (rule == add || rule == sub || rule == mul || rule == div || rule == mod || rule == pow ||
-      rule == range || rule == contraction)
-    return 2;
-  if (rule == concat || rule == sum_of_all || rule == max_or_min) return node.operand_count();
-  return rule == constant_of_shape ? 0 : 1;
-}
-
 }  // namespace
 
 std::optional<Reach> reach_of_result(const Node& node, std::size_t index,
@@ -352,25 +341,16 @@ std::optional<Reach> reach_of_result(const Node& node, std::size_t index,
   const OpDef* def = find_op(node);
   if (def == nullptr || !node.domain().empty()) return std::nullopt;
   const Operands in(node, analysis);
-  if (const auto rule = rules().find(node.op_type()); rule != rules().end()) {
-    if (index > 0 || !has_leading_operands(node, operands_read(node, rule->second)))
-      return std::nullopt;
-    return rule->second(in);
+  if (const RuleRow* row = find_rule(node.op_type())) {
+    const std::size_t read = std::min(row->operands_read, node.operand_count());
+    const bool enough = row->operands_read == kAll ? read > 0 : read == row->operands_read;
+    if (index > 0 || !enough || !has_leading_operands(node, read)) return std::nullopt;
+    return row->rule(in);
   }
   const bool same_type = node.operand(0) != nullptr && node.result(index) != nullptr &&
                          node.operand(0)->dtype() == node.result(index)->dtype();
   if (def->precision == PrecisionCategory::kClear && same_type) return in[0];
   return std::nullopt;
-}
-
-const Value* uniform_factor(const Node& node, const ReachAnalysis& analysis) {
-  for (std::size_t i = 2; i-- > 0;) {
-    const Value* operand = node.operand(i);
-    if (operand == nullptr || operand->dtype() != DType::kFloat32) continue;
-    const ConstantFacts& facts = analysis.constant(*operand);
-    if (facts.known && facts.uniform && facts.elems > 1) return operand;
-  }
-  return nullptr;
 }
 
 }  // namespace mezzo::passes

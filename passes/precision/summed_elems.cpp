@@ -57,8 +57,8 @@ std::optional<double> reduced(const Node& node) {
 }
 
 std::optional<double> cumulated(const Node& node) {
-  const auto axis = constant_scalar(node.operand(1));
-  return axis ? extent(node.operand(0), static_cast<std::int64_t>(*axis)) : std::nullopt;
+  const auto axis = constant_ints(node.operand(1));
+  return axis && axis->size() == 1 ? extent(node.operand(0), axis->front()) : std::nullopt;
 }
 
 double window(const Node& node) {

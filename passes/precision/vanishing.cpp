@@ -21,20 +21,22 @@ std::optional<std::size_t> channel_dimension(const Node& node, std::size_t rank)
 
 // Largest magnitude per channel, read piece by piece.
 std::vector<float> channel_maxima(const Tensor& weights, std::size_t dimension) {
+  if (weights.elems() == 0) return {};  // however many channels its dims claim
   const std::vector<std::int64_t>& dims = weights.dims();
   std::size_t inner = 1;
   for (std::size_t i = dimension + 1; i < dims.size(); ++i)
     inner *= static_cast<std::size_t>(dims[i]);
   const auto channels = static_cast<std::size_t>(dims[dimension]);
   std::vector<float> maxima(channels, 0.0F);
-  if (inner == 0 || channels == 0) return maxima;
-  std::size_t at = 0;
+  std::size_t channel = 0, left = inner;  // elements of the channel before the next one
   const Status status = weights.stream([&](std::span<const std::byte> piece) {
-    for (std::size_t i = 0; i + sizeof(float) <= piece.size(); i += sizeof(float), ++at) {
+    for (std::size_t i = 0; i + sizeof(float) <= piece.size(); i += sizeof(float)) {
       float element = 0;
       std::memcpy(&element, piece.data() + i, sizeof element);
-      float& largest = maxima[at / inner % channels];
-      largest = std::max(largest, std::fabs(element));
+      maxima[channel] = std::max(maxima[channel], std::fabs(element));
+      if (--left > 0) continue;
+      left = inner;
+      if (++channel == channels) channel = 0;
     }
     return ok_status();
   });

@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/ops/contrib_types.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
 #include "tests/support/status_test.h"
@@ -273,9 +274,13 @@ TEST_F(InferTest, AttentionIsAsWideAsItsValues) {
 // low; a name in one table and not in the other is a slip.
 TEST(ContribTables, Agree) {
   for (const OpDef* op : all_ops()) {
-    if (op->domain != kMicrosoft || op->precision != PrecisionCategory::kAllow) continue;
+    if (op->domain != kMicrosoft || op->precision == PrecisionCategory::kDeny) continue;
     if (op->name == "MatMulFpQ4") continue;  // FP32 alone
     EXPECT_TRUE(has_schema(op->name, kMicrosoft, 1)) << op->name;
+  }
+  for (const auto rows : {contrib_signatures(), contrib_training_signatures()}) {
+    for (const ContribSignature& row : rows)
+      EXPECT_NE(find_op(row.name, kMicrosoft), nullptr) << row.name;
   }
 }
 

@@ -29,10 +29,12 @@ struct Decisions {
 };
 
 // `graph` is the text of a graph at opset 22: "g (float[2] x) => (float[2] y) {...}".
-inline Decisions decide(const std::string& graph, DType low = DType::kFloat16) {
+inline Decisions decide(const std::string& graph, DType low = DType::kFloat16,
+                        const passes::PrecisionPolicy& policy = {}) {
   const auto model =
       value_or_die(import_text("<ir_version: 10, opset_import: [\"\" : 22]>\n" + graph));
   passes::PassContext ctx;
+  ctx.policy = policy;
   ctx.policy.low = low;
   EXPECT_THAT(
       passes::run_passes(

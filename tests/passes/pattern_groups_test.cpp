@@ -37,7 +37,8 @@ struct Spelling {
 };
 
 constexpr const char* kConstants =
-    "float eps = {1e-6}, float one = {1}, float two = {2}, float half = {0.5}, float mhalf = "
+    "float eps = {1e-6}, float one = {1}, float two = {2}, float three = {3}, float half = {0.5}, "
+    "float mhalf = "
     "{-0.5}, "
     "float count = {8}, float[8] g = {1,2,3,4,5,6,7,8}, float[8] b = {1,2,3,4,5,6,7,8}, "
     "float[1,8,1,1] gc = {1,2,3,4,5,6,7,8}, float[1,8,1,1] var = {1,2,3,4,5,6,7,8}, "
@@ -127,7 +128,8 @@ const Spelling kSpellings[] = {
      "q = Mul (x, t)\nv = ReduceMean <axes = [-1]> (q)\ns = Sqrt (v)\ny = Div (x, s)"},
     {"stored variance, mean of another kind", "",
      "e = Add (var, eps)\ns = Sqrt (e)\ny = Div (x, s)", "float[2,8,6,6] x"},
-    {"a cube", "", "q = Pow (x, eps)\nv = ReduceMean <axes = [-1]> (q)\ny = Div (x, v)"},
+    {"a cube", "",
+     "q = Pow (x, three)\nv = ReduceMean <axes = [-1]> (q)\ns = Sqrt (v)\ny = Div (x, s)"},
     {"another sum", "", "e = Exp (x)\ns = ReduceSum (t, last)\ny = Div (e, s)"},
     {"the sum divided", "", "e = Exp (x)\ns = ReduceSum (e, last)\ny = Div (s, t)"},
     {"plus two", "", "e = Exp (x)\np = Add (e, two)\ny = Log (p)"},

@@ -33,7 +33,15 @@ class KeptByRange : public testing::Test {
   static void expect_free(const std::string& graph, const std::string& node,
                           DType low = DType::kFloat16) {
     const Decisions out = decide(graph, low);
-    EXPECT_NE(out.of(node).rule, Rule::kRange) << out.cause(node);
+    EXPECT_TRUE(out.low(node) || out.of(node).rule == Rule::kCut) << out.cause(node);
+  }
+  static passes::PrecisionPolicy allow(const std::string& op) {
+    passes::PrecisionPolicy policy;
+    passes::PolicyRule rule;
+    rule.ops = {op};
+    rule.effect = passes::RuleEffect::kAllow;
+    policy.rules.push_back(rule);
+    return policy;
   }
 };
 
@@ -217,6 +225,64 @@ TEST_F(KeptByRange, AnglesFromOutside) {
       ", float[2] f = {1, 0.01}", ", float[4,1] t");
   expect_kept(graph, "angle", "'sin' (Sin) magnifies");
   expect_kept(graph, "twice", "'sin' (Sin) magnifies");
+}
+
+TEST_F(KeptByRange, ARuleMayAllowAnExponentialThatIsNotLarge) {
+  const std::string small = between("[sig] s = Sigmoid (h)\n[exp] r = Exp (s)");
+  const std::string any = between("[exp] r = Exp (h)");
+  EXPECT_TRUE(decide(small, DType::kFloat16, allow("Exp")).low("exp"))
+      << decide(small, DType::kFloat16, allow("Exp")).cause("exp");
+  const Decisions kept = decide(any, DType::kBFloat16, allow("Exp"));
+  EXPECT_FALSE(kept.low("exp"));
+  EXPECT_THAT(kept.cause("exp"), HasSubstr("Exp magnifies rounding of its operand"));
+  EXPECT_TRUE(decide(between("[t] t = Tanh (h)\n[sin] r = Sin (t)"), DType::kFloat16, allow("Sin"))
+                  .low("sin"));
+  EXPECT_THAT(decide(between("[log] r = Log (h)"), DType::kFloat16, allow("Log")).cause("log"),
+              HasSubstr("Log magnifies rounding of its operand"));
+}
+
+TEST_F(KeptByRange, SpelledOutExponentialsGoByThePinOfSoftmax) {
+  passes::PrecisionPolicy policy;
+  policy.softmax = passes::Pin::kFree;
+  const std::string sums =
+      "[exp] e = Exp (h)\n[sum] s = ReduceSum (e, ax)\n[log] l = Log (s)\nr = Add (h, l)";
+  for (const std::string& body :
+       {sums, std::string("[exp] e = Exp (h)\n[add] s = Add (one, e)\n[log] r = Log (s)"),
+        std::string("n = Neg (h)\n[exp] e = Exp (n)\n[add] s = Add (one, e)\n"
+                    "[log] r = Div (one, s)")}) {
+    const std::string graph = between(body, ", int64[1] ax = {1}, float one = {1}");
+    EXPECT_EQ(decide(graph).of("exp").rule, Rule::kPattern) << body;
+    EXPECT_NE(decide(graph, DType::kFloat16, policy).of("exp").rule, Rule::kPattern) << body;
+    passes::PrecisionPolicy other;
+    other.normalization = passes::Pin::kFree;
+    EXPECT_EQ(decide(graph, DType::kFloat16, other).of("exp").rule, Rule::kPattern) << body;
+  }
+}
+
+TEST_F(KeptByRange, AMaskThatIsReadInTooManyPlacesIsTakenForANumber) {
+  std::string body = "[c0] v0 = Concat <axis = 0> (n, n, n, n, n, n, n, n)\n";
+  for (int i = 1; i < 4; ++i) {
+    const std::string v = "v" + std::to_string(i - 1);
+    body += "v" + std::to_string(i) + " = Concat <axis = 0> (" + v;
+    for (int j = 0; j < 7; ++j) body += ", " + v;
+    body += ")\n";
+  }
+  const std::string constants =
+      ", float[1,4] n = {-1e9, -1e9, -1e9, -1e9}, int64[1] from = {0}, int64[1] to = {4}";
+  const Decisions out = decide(
+      between(body + "v = Slice (v3, from, to)\nt = Where (c, v, x)\n[where] r = Where (c, h, n)",
+              constants, ", bool[1,4] c"));
+  EXPECT_FALSE(out.low("where"));
+  EXPECT_THAT(out.cause("where"), HasSubstr("'n' holds 1e+09"));
+  EXPECT_TRUE(
+      decide(between("[where] r = Where (c, h, n)", constants, ", bool[1,4] c")).low("where"));
+}
+
+TEST_F(KeptByRange, WeightsWithoutElementsClaimChannelsInVain) {
+  const Decisions out = decide(
+      "g (float[1,0,4,4] x, float[c] s) => (y)\n<float[1099511627776,0,1,1] k = {}>\n"
+      "{\n[conv] h = Conv (x, k)\n[norm] y = BatchNormalization (h, s, s, s, s)\n}");
+  EXPECT_FALSE(out.cause("conv").empty());
 }
 
 TEST_F(KeptByRange, CoordinatesOfTheTypeOfTheData) {
