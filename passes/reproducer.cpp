@@ -10,6 +10,7 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "passes/precision/policy_file.h"
+#include "passes/precision/policy_words.h"
 
 namespace mezzo::passes {
 namespace {
@@ -83,23 +84,21 @@ StatusOr<std::string> write_attempt(const fs::path& folder, const Attempt& attem
   return path;
 }
 
-// What no option but --policy says; empty for the default policy.
+// What no option but --policy says; empty if that is the default policy. What command_options()
+// says is taken out, so that a setting that neither knows is still written.
 std::string policy_beyond_options(const PrecisionPolicy& policy) {
-  PrecisionPolicy rest, usual;
-  rest.embedding = policy.embedding;
-  rest.normalization = policy.normalization;
-  rest.softmax = policy.softmax;
-  rest.loss = policy.loss;
-  rest.output_layer = policy.output_layer;
-  rest.residual_sum = policy.residual_sum;
-  rest.allow = policy.allow;
-  rest.infer = policy.infer;
-  rest.clear = policy.clear;
-  rest.deny = policy.deny;
-  rest.range_check = policy.range_check;
-  rest.thresholds = policy.thresholds;
-  rest.rules = policy.rules;
-  std::string text = policy_json(rest);
+  const PrecisionPolicy usual;
+  PrecisionPolicy rest = policy;
+  rest.low = usual.low;
+  rest.force_fp32 = usual.force_fp32;
+  rest.assign = usual.assign;
+  rest.io = usual.io;
+  rest.target = usual.target;
+  rest.pad_channels = usual.pad_channels;
+  rest.pins.clear();
+  rest.deny_ops.clear();
+  rest.allow_ops.clear();
+  const std::string text = policy_json(rest);
   return text == policy_json(usual) ? "" : text;
 }
 
@@ -165,7 +164,7 @@ std::string command_options(const PassContext& ctx) {
     for (const std::string& value : values) add(option, value);
   };
   const PrecisionPolicy& policy = ctx.policy;
-  add("precision", policy.low == DType::kBFloat16 ? "bf16" : "fp16");
+  add("precision", std::string(low_word(policy.low)));
   if (policy.force_fp32) words.push_back("--fp32");
   if (policy.assign == AssignMethod::kPropagate) add("assign", "propagate");
   if (policy.io == IoTypes::kLow) add("io", "low");

@@ -38,6 +38,7 @@ ModelOr build(const onnx::ModelProto& proto, TensorReader& reader, const ImportO
   auto model = std::make_unique<Model>();
   GraphImporter importer(reader, options.warnings);
   MEZZO_RETURN_IF_ERROR(importer.import_model(proto, *model));
+  if (options.data_files != nullptr) *options.data_files = reader.external_files().paths();
   if (!model->functions.empty()) {
     MEZZO_RETURN_IF_ERROR(count_expanded_nodes(*model, kMostExpandedNodes).status());
   }

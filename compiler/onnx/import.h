@@ -28,6 +28,8 @@ namespace mezzo {
 struct ImportOptions {
   // Where remarks go that do not stop the import; null: nowhere.
   std::vector<std::string>* warnings = nullptr;
+  // Receives the paths of the external data files that the model reads; null: nobody asks.
+  std::vector<std::string>* data_files = nullptr;
 };
 
 // A binary model file (.onnx), with external data from the file's folder.

@@ -127,6 +127,12 @@ StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::open(const std::strin
   return file;
 }
 
+std::vector<std::string> ExternalFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : by_path_) paths.push_back(path);
+  return paths;
+}
+
 StatusOr<Tensor::Storage> TensorReader::read_raw(const onnx::TensorProto& proto,
                                                  const Header& header) {
   if (has_typed_data(proto)) {

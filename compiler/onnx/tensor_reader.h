@@ -30,6 +30,8 @@ class ExternalFiles {
   // The mapped file of an external_data location. InvalidArgument if the location is absolute,
   // leads out of the folder by `..` or a symbolic link, or is no regular file.
   StatusOr<std::shared_ptr<const MappedFile>> open(const std::string& location);
+  // Of the files opened so far, sorted.
+  std::vector<std::string> paths() const;
 
  private:
   std::filesystem::path folder_;
@@ -50,6 +52,7 @@ class TensorReader {
 
   // Errors name neither file nor tensor, the caller adds them.
   StatusOr<TensorRef> read(const onnx::TensorProto& proto);
+  const ExternalFiles& external_files() const { return external_; }
 
  private:
   struct Header;  // what all forms of storage need to know

@@ -2,6 +2,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
+#include "passes/precision/policy_words.h"
 
 namespace mezzo::passes {
 namespace {
@@ -33,46 +34,10 @@ PolicyRule rule_for(std::string origin, RuleEffect effect) {
 
 }  // namespace
 
-std::string_view pin_word(Pin pin) {
-  switch (pin) {
-    case Pin::kFp32: return "fp32";
-    case Pin::kFp32Statistics: return "fp32-statistics";
-    case Pin::kLow: return "low";
-    case Pin::kFree: return "free";
-  }
-  return "?";
-}
-
-std::string_view category_run_word(CategoryRun run) {
-  switch (run) {
-    case CategoryRun::kLow: return "low";
-    case CategoryRun::kFree: return "free";
-    case CategoryRun::kFp32: return "fp32";
-  }
-  return "?";
-}
-
-std::string_view range_check_word(RangeChecks checks) {
-  switch (checks) {
-    case RangeChecks::kGraph: return "graph";
-    case RangeChecks::kConstants: return "constants";
-    case RangeChecks::kOff: return "off";
-  }
-  return "?";
-}
-
-std::string_view effect_word(RuleEffect effect) {
-  switch (effect) {
-    case RuleEffect::kFp32: return "fp32";
-    case RuleEffect::kLow: return "low";
-    case RuleEffect::kFp32Statistics: return "fp32-statistics";
-    case RuleEffect::kAllow: return "allow";
-    case RuleEffect::kInfer: return "infer";
-    case RuleEffect::kClear: return "clear";
-    case RuleEffect::kDeny: return "deny";
-  }
-  return "?";
-}
+std::string_view pin_word(Pin pin) { return word_of(pin, kPinWords); }
+std::string_view category_run_word(CategoryRun run) { return word_of(run, kRunWords); }
+std::string_view range_check_word(RangeChecks checks) { return word_of(checks, kRangeCheckWords); }
+std::string_view effect_word(RuleEffect effect) { return word_of(effect, kEffectWords); }
 
 std::string source_of(const PolicyRule& rule) {
   return rule.name.empty() ? rule.origin : rule.origin + " (" + rule.name + ")";
@@ -120,9 +85,9 @@ std::vector<std::pair<std::string, std::string>> PrecisionPolicy::describe() con
   const auto word = [](std::string_view text) { return std::string(text); };
   return {
       {"policy", name},
-      {"precision", force_fp32 ? "fp32" : (low == DType::kBFloat16 ? "bf16" : "fp16")},
-      {"assign", assign == AssignMethod::kCut ? "cut" : "propagate"},
-      {"io", io == IoTypes::kKeep ? "keep" : "low"},
+      {"precision", word(precision_word(*this))},
+      {"assign", word(word_of(assign, kAssignWords))},
+      {"io", word(word_of(io, kIoWords))},
       {"target", target},
       {"pad_channels", pad_channels == 0 ? "off" : std::to_string(pad_channels)},
       {"pins.embedding", word(pin_word(embedding))},

@@ -27,27 +27,7 @@ constexpr Word<PolicyFile::Precision> kPrecisions[] = {{"auto", PolicyFile::Prec
                                                        {"fp16", PolicyFile::Precision::kFp16},
                                                        {"bf16", PolicyFile::Precision::kBf16},
                                                        {"fp32", PolicyFile::Precision::kFp32}};
-constexpr Word<IoTypes> kIoTypes[] = {{"keep", IoTypes::kKeep}, {"low", IoTypes::kLow}};
-constexpr Word<AssignMethod> kAssign[] = {{"cut", AssignMethod::kCut},
-                                          {"propagate", AssignMethod::kPropagate}};
 constexpr Word<int> kPadding[] = {{"off", 0}, {"8", 8}, {"16", 16}, {"32", 32}, {"64", 64}};
-constexpr Word<CategoryRun> kRuns[] = {
-    {"low", CategoryRun::kLow}, {"free", CategoryRun::kFree}, {"fp32", CategoryRun::kFp32}};
-constexpr Word<RuleEffect> kEffects[] = {{"fp32", RuleEffect::kFp32},
-                                         {"low", RuleEffect::kLow},
-                                         {"fp32-statistics", RuleEffect::kFp32Statistics},
-                                         {"allow", RuleEffect::kAllow},
-                                         {"infer", RuleEffect::kInfer},
-                                         {"clear", RuleEffect::kClear},
-                                         {"deny", RuleEffect::kDeny}};
-constexpr Word<RangeChecks> kRangeChecks[] = {{"graph", RangeChecks::kGraph},
-                                              {"constants", RangeChecks::kConstants},
-                                              {"off", RangeChecks::kOff}};
-constexpr Word<Pin> kEmbeddingPins[] = {
-    {"fp32", Pin::kFp32}, {"low", Pin::kLow}, {"free", Pin::kFree}};
-constexpr Word<Pin> kNormalizationPins[] = {
-    {"fp32", Pin::kFp32}, {"fp32-statistics", Pin::kFp32Statistics}, {"free", Pin::kFree}};
-constexpr Word<Pin> kOtherPins[] = {{"fp32", Pin::kFp32}, {"free", Pin::kFree}};
 
 using ReadField = Status (*)(const Place& at, PolicyFile& out);
 using ReadRuleField = Status (*)(const Place& at, PolicyRule& out);
@@ -79,7 +59,7 @@ constexpr Field<ReadRuleField> kRuleFields[] = {
     {"node", [](const Place& at, PolicyRule& out) { return read_pattern(at, out.node); }},
     {"metadata", read_metadata},
     {"set", [](const Place& at,
-               PolicyRule& out) { return read_word<RuleEffect>(at, kEffects, out.effect); }},
+               PolicyRule& out) { return read_word<RuleEffect>(at, kEffectWords, out.effect); }},
     {"operands", [](const Place& at, PolicyRule& out) { return read_slots(at, out.operands); }},
     {"results", [](const Place& at, PolicyRule& out) { return read_slots(at, out.results); }},
 };
@@ -125,32 +105,24 @@ Status read_rules(const Place& at, PolicyFile& out) {
 
 // --- fields of the policy -------------------------------------------------------------------
 
+template <Pin PrecisionPolicy::*kMember, Pin... kTaken>
+Status read_pin(const Place& at, PolicyFile& out) {
+  static constexpr Word<Pin> kWords[] = {{word_of(kTaken, kPinWords), kTaken}...};
+  return read_word<Pin>(at, kWords, out.policy.*kMember);
+}
 constexpr Field<ReadField> kPinFields[] = {
-    {"embedding",
-     [](const Place& at, PolicyFile& out) {
-       return read_word<Pin>(at, kEmbeddingPins, out.policy.embedding);
-     }},
+    {"embedding", read_pin<&PrecisionPolicy::embedding, Pin::kFp32, Pin::kLow, Pin::kFree>},
     {"normalization",
-     [](const Place& at, PolicyFile& out) {
-       return read_word<Pin>(at, kNormalizationPins, out.policy.normalization);
-     }},
-    {"softmax", [](const Place& at,
-                   PolicyFile& out) { return read_word<Pin>(at, kOtherPins, out.policy.softmax); }},
-    {"loss", [](const Place& at,
-                PolicyFile& out) { return read_word<Pin>(at, kOtherPins, out.policy.loss); }},
-    {"output_layer",
-     [](const Place& at, PolicyFile& out) {
-       return read_word<Pin>(at, kOtherPins, out.policy.output_layer);
-     }},
-    {"residual_sum",
-     [](const Place& at, PolicyFile& out) {
-       return read_word<Pin>(at, kOtherPins, out.policy.residual_sum);
-     }},
+     read_pin<&PrecisionPolicy::normalization, Pin::kFp32, Pin::kFp32Statistics, Pin::kFree>},
+    {"softmax", read_pin<&PrecisionPolicy::softmax, Pin::kFp32, Pin::kFree>},
+    {"loss", read_pin<&PrecisionPolicy::loss, Pin::kFp32, Pin::kFree>},
+    {"output_layer", read_pin<&PrecisionPolicy::output_layer, Pin::kFp32, Pin::kFree>},
+    {"residual_sum", read_pin<&PrecisionPolicy::residual_sum, Pin::kFp32, Pin::kFree>},
 };
 
 template <CategoryRun PrecisionPolicy::*kMember>
 Status read_run(const Place& at, PolicyFile& out) {
-  return read_word<CategoryRun>(at, kRuns, out.policy.*kMember);
+  return read_word<CategoryRun>(at, kRunWords, out.policy.*kMember);
 }
 constexpr Field<ReadField> kCategoryFields[] = {
     {"allow", read_run<&PrecisionPolicy::allow>},
@@ -231,11 +203,11 @@ constexpr Field<ReadField> kFields[] = {
        return read_word<PolicyFile::Precision>(at, kPrecisions, out.precision);
      }},
     {"io", [](const Place& at,
-              PolicyFile& out) { return read_word<IoTypes>(at, kIoTypes, out.policy.io); }},
+              PolicyFile& out) { return read_word<IoTypes>(at, kIoWords, out.policy.io); }},
     {"target", read_target},
     {"assign",
      [](const Place& at, PolicyFile& out) {
-       return read_word<AssignMethod>(at, kAssign, out.policy.assign);
+       return read_word<AssignMethod>(at, kAssignWords, out.policy.assign);
      }},
     {"pad_channels", read_padding},
     {"pins", [](const Place& at, PolicyFile& out) { return read_object(at, kPinFields, out); }},
@@ -244,7 +216,7 @@ constexpr Field<ReadField> kFields[] = {
     {"rules", read_rules},
     {"range_check",
      [](const Place& at, PolicyFile& out) {
-       return read_word<RangeChecks>(at, kRangeChecks, out.policy.range_check);
+       return read_word<RangeChecks>(at, kRangeCheckWords, out.policy.range_check);
      }},
     {"thresholds",
      [](const Place& at, PolicyFile& out) { return read_object(at, kThresholdFields, out); }},

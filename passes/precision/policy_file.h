@@ -1,6 +1,6 @@
 // Policies as JSON: files that users write, and the presets that are built in.
 //
-// policy.schema.json describes the format (README.md shows it at work). What a file does not say
+// policy.schema.json describes the format, README.md shows it at work. What a file does not say
 // stays as in the policy it extends, `default` if it names none; its rules come after that one's,
 // and the last rule that matches a node decides.
 #pragma once

@@ -4,6 +4,7 @@
 
 #include "compiler/support/json_util.h"
 #include "passes/precision/policy_file.h"
+#include "passes/precision/policy_words.h"
 
 namespace mezzo::passes {
 namespace {
@@ -24,7 +25,7 @@ ordered_json rule_json(const PolicyRule& rule) {
   return object;
 }
 
-// One member a line, but rules and inner objects on one line each where they are short.
+// One member a line, and one element of an array; what is inside those stays on their line.
 std::string laid_out(const ordered_json& object) {
   const auto dump = [](const ordered_json& value) {
     return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -52,11 +53,10 @@ std::string policy_json(const PrecisionPolicy& policy) {
   ordered_json object;
   object["version"] = 1;
   object["extends"] = "default";
-  object["precision"] =
-      policy.force_fp32 ? "fp32" : (policy.low == DType::kBFloat16 ? "bf16" : "fp16");
-  object["io"] = policy.io == IoTypes::kKeep ? "keep" : "low";
+  object["precision"] = precision_word(policy);
+  object["io"] = word_of(policy.io, kIoWords);
   object["target"] = policy.target;
-  object["assign"] = policy.assign == AssignMethod::kCut ? "cut" : "propagate";
+  object["assign"] = word_of(policy.assign, kAssignWords);
   if (policy.pad_channels == 0) object["pad_channels"] = "off";
   if (policy.pad_channels > 0) object["pad_channels"] = policy.pad_channels;
   object["pins"] = {{"embedding", pin_word(policy.embedding)},

@@ -13,6 +13,7 @@
 
 #include "compiler/support/status.h"
 #include "compiler/support/text.h"
+#include "passes/precision/policy_words.h"
 
 namespace mezzo::passes {
 
@@ -28,13 +29,6 @@ struct Place {
 
   // InvalidArgument: "WHERE: expected EXPECTED, got VALUE".
   Status wrong(std::string_view expected) const;
-};
-
-// What a text in the file means.
-template <typename T>
-struct Word {
-  std::string_view text;
-  T value;
 };
 
 template <typename T>

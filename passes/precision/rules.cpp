@@ -40,23 +40,23 @@ StatusOr<RuleMatcher> RuleMatcher::create(const PrecisionPolicy& policy) {
     Compiled compiled;
     if (!rule.node.empty()) {
       MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(rule.node, rule.origin + ": node"));
-      compiled.node.push_back(std::move(pattern));
+      compiled.node = std::move(pattern);
     }
     for (const auto& [key, text] : rule.metadata) {
       MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, rule.origin + ": metadata"));
       compiled.metadata.emplace_back(key, std::move(pattern));
     }
     compiled.rule = std::move(rule);
-    matcher.rules_.push_front(std::move(compiled));
+    matcher.rules_.push_back(std::move(compiled));
   }
   return matcher;
 }
 
 const PolicyRule* RuleMatcher::find(const Node& node, std::string_view spelled) const {
-  for (const Compiled& compiled : rules_) {
-    if (matches(compiled, node, spelled)) return &compiled.rule;
-  }
-  return nullptr;
+  const auto found = std::find_if(rules_.rbegin(), rules_.rend(), [&](const Compiled& compiled) {
+    return matches(compiled, node, spelled);
+  });
+  return found == rules_.rend() ? nullptr : &found->rule;
 }
 
 bool RuleMatcher::matches(const Compiled& compiled, const Node& node, std::string_view spelled) {
@@ -64,7 +64,7 @@ bool RuleMatcher::matches(const Compiled& compiled, const Node& node, std::strin
   if (!rule.ops.empty() && std::find(rule.ops.begin(), rule.ops.end(), spelled) == rule.ops.end())
     return false;
   if (rule.domain && *rule.domain != node.domain()) return false;
-  if (!compiled.node.empty() && !matches_name(compiled.node.front(), node)) return false;
+  if (compiled.node && !matches_name(*compiled.node, node)) return false;
   return std::all_of(compiled.metadata.begin(), compiled.metadata.end(), [&](const auto& entry) {
     return matches_metadata(entry.first, entry.second, node);
   });

@@ -1,7 +1,7 @@
 // The rules of a policy, ready to be matched.
 #pragma once
 
-#include <deque>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,12 +28,12 @@ class RuleMatcher {
  private:
   struct Compiled {
     PolicyRule rule;
-    std::vector<Pattern> node;  // none or one
+    std::optional<Pattern> node;
     std::vector<std::pair<std::string, Pattern>> metadata;
   };
   static bool matches(const Compiled& compiled, const Node& node, std::string_view spelled);
 
-  std::deque<Compiled> rules_;  // the one given last stands first; addresses stay
+  std::vector<Compiled> rules_;  // read from the last; find() points into it
 };
 
 // May a rule say which operands and results of this node are low? Only where ONNX has no schema and

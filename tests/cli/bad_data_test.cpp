@@ -99,13 +99,49 @@ TEST_F(BadInput, TokensOutOfTheVocabulary) {
                  {"Gather", "5"});
 }
 
+// Outputs that would take the place of what is read, or of one another.
+TEST_F(BadInput, OutputInThePlaceOfAnotherFile) {
+  const std::string model = "classifier.onnxtxt";
+  for (const char* option : {"--report", "--json"}) {
+    for (const std::string& place : {model, "./" + model, "none/../" + model}) {
+      if (place.starts_with("none")) fs::create_directory(file("none"));
+      expect_refusal(convert(model, {option, place}), 1,
+                     {std::string(option) + " '" + place + "' and the model: expected different"});
+    }
+    expect_refusal(convert(model, {option, "mixed.onnx"}), 1, {"and -o: expected different files"});
+    expect_refusal(convert(model, {option, "./mixed.onnx.data"}), 1, {"and the data of -o"});
+  }
+  expect_refusal(convert(model, {"--json", "r", "--report", "./r"}), 1, {"and --report"});
+  expect_refusal({"report", model, "-o", model}, 1, {"-o '" + model + "' and the input"});
+  expect_refusal({"report", model, "--json", model}, 1, {"--json '" + model + "' and the input"});
+  expect_refusal({"report", model, "--json", "r", "-o", "r"}, 1, {"--json 'r' and -o"});
+  expect_refusal({"compile", model, "-o", model, "--batch-size", "4"}, 1, {"and the model"});
+  expect_refusal({"run", model, "--input", "data.npz", "--output", model}, 1, {"and the model"});
+  expect_refusal({"run", model, "--input", "data.npz", "--output", "data.npz"}, 1, {"and --input"});
+}
+
+// Data that a conversion no longer needs are the model's all the same.
+TEST_F(BadInput, OutputInThePlaceOfExternalData) {
+  write_text(file("w.safetensors"), std::string(16, '\0'));
+  write_text(file("m.onnxtxt"), R"(<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,2] x) => (float[2,2] y)
+<float[2,2] w = ["location": "w.safetensors"], float[2,2] unused = ["location": "w.safetensors"]>
+{ y = Add (x, x) })");
+  ASSERT_EQ(mezzo({"convert", "m.onnxtxt", "-o", "mixed.onnx", "-q"}).status, 0);
+  for (const std::string& option : {std::string("--report"), std::string("--json")}) {
+    expect_refusal(convert("m.onnxtxt", {option, "./w.safetensors"}), 1,
+                   {option + " './w.safetensors' and the model's data: expected different files"});
+  }
+  expect_refusal({"report", "m.onnxtxt", "--json", "w.safetensors"}, 1, {"the model's data"});
+  expect_refusal({"compile", "m.onnxtxt", "-o", "w.plan"}, 1, {"the weights of -o"});
+}
+
 TEST_F(BadInput, OutputThatCannotBeWritten) {
   expect_refusal({"convert", "classifier.onnxtxt", "-o", "none/mixed.onnx"}, 1,
                  {"none/mixed.onnx", "folder"});
   expect_refusal({"convert", "classifier.onnxtxt", "-o", "."}, 1, {"cannot be written"});
   expect_refusal(convert("classifier.onnxtxt", {"--report", "none/r.html"}), 1, {"none/r.html"});
   expect_refusal(convert("classifier.onnxtxt", {"--json", "none/r.json"}), 1, {"none/r.json"});
-  expect_refusal(convert("classifier.onnxtxt", {"--report", "mixed.onnx"}), 1, {"different files"});
   expect_refusal({"compile", "classifier.onnxtxt", "-o", "none/m.plan", "--batch-size", "4"}, 1,
                  {"none/m.plan"});
   expect_refusal({"compile", "classifier.onnxtxt", "-o", "m.safetensors", "--batch-size", "4"}, 1,

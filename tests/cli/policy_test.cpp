@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli_runner.h"
+#include "tests/support/status_test.h"
+#include "tools/mezzo/compare_presets.h"
 
 namespace mezzo::test {
 namespace {
@@ -71,7 +73,7 @@ TEST_F(Policy, AFileDecidesAndOptionsGoBeforeIt) {
 }
 
 TEST_F(Policy, APresetIsNamedInTheReportAndComparedWithTheDefault) {
-  const json report = convert({"--preset", "apex-o2"});
+  const json report = convert({"--preset", "apex-o2", "--report", "out.html"});
   EXPECT_EQ(report["policy"][0]["value"], "apex-o2");
   ASSERT_EQ(report["comparison"].size(), 3u);
   EXPECT_EQ(report["comparison"][0]["policy"], "apex-o2");
@@ -94,6 +96,42 @@ TEST_F(Policy, AllPresetsAreCompared) {
     EXPECT_THAT(result.out, HasSubstr(row));
   }
   EXPECT_THAT(result.out, Not(HasSubstr("bfloat16")));  // the same as the one in FP16
+}
+
+TEST_F(Policy, PresetsAreComparedWhereItIsAskedFor) {
+  EXPECT_EQ(convert({})["comparison"].size(), 0u);  // it would convert the model three times
+  EXPECT_EQ(convert({"--report", "out.html"})["comparison"].size(), 2u);
+  EXPECT_EQ(convert({"--compare-presets"})["comparison"].size(), 6u);
+  // All would keep everything in FP32.
+  EXPECT_EQ(convert({"--compare-presets", "--fp32"})["comparison"].size(), 0u);
+}
+
+// No row bears the name of the chosen one and says something else.
+TEST_F(Policy, PresetsAreComparedUnderTheSameOptions) {
+  const json report =
+      convert({"--assign", "propagate", "--deny-op", "MatMul", "--report", "out.html"});
+  ASSERT_EQ(report["comparison"].size(), 2u);
+  EXPECT_EQ(report["comparison"][0]["policy"], "default");
+  EXPECT_TRUE(report["comparison"][0]["chosen"]);
+  EXPECT_EQ(report["comparison"][1]["policy"], "inference");
+  // What a preset says itself is no option.
+  const json other = convert({"--preset", "torch-amp", "--report", "out.html"});
+  ASSERT_EQ(other["comparison"].size(), 3u);
+  EXPECT_EQ(other["comparison"][1]["policy"], "default");
+}
+
+TEST_F(Policy, APresetThatCannotBeComparedIsAWarning) {
+  Report report;
+  cli::PolicyOptions options;
+  const passes::PrecisionPolicy chosen = value_or_die(options.to_policy());
+  ASSERT_THAT(cli::compare_presets(file("gone.onnx"), options, chosen,
+                                   cli::Compared::kDefaultAndInference, report),
+              IsOk());
+  ASSERT_EQ(report.records.comparison.size(), 1u);
+  EXPECT_TRUE(report.records.comparison[0].chosen);
+  EXPECT_THAT(report.records.warnings,
+              testing::ElementsAre(AllOf(StartsWith("preset 'inference' is not compared: "),
+                                         HasSubstr("gone.onnx"))));
 }
 
 // What is printed is a policy file, and gives the same model.

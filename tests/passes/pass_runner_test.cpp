@@ -11,6 +11,7 @@
 #include "compiler/ir/verifier.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
+#include "passes/precision/policy_file.h"
 #include "passes/reproducer.h"
 #include "tests/passes/pass_case.h"
 #include "tests/support/status_test.h"
@@ -159,6 +160,41 @@ TEST_F(PassRunner, ReproducerStartsBeforeTheFailingPass) {
   EXPECT_THAT(text, HasSubstr("--pin='^no (such|node)$'"));
   EXPECT_THAT(rerun(repro(), repro()),
               FailsWith(StatusCode::kInternal, HasSubstr("there is an assignment")));
+}
+
+// What no option says goes into a file; the options are not repeated there.
+TEST_F(PassRunner, ReproducerKeepsTheWholePolicy) {
+  const auto model = small_model();
+  PrecisionPolicy policy = test::value_or_die(parse_policy(R"({
+          "io": "low", "target": "h100", "assign": "propagate", "pad_channels": 16,
+          "pins": {"embedding": "low", "normalization": "fp32-statistics", "softmax": "free",
+                   "loss": "free", "output_layer": "fp32", "residual_sum": "free"},
+          "categories": {"allow": "free", "infer": "low", "clear": "fp32", "deny": "low"},
+          "range_check": "off",
+          "thresholds": {"mask": -2, "activation": 3, "smallest_constant": 4, "min_flops": 5},
+          "rules": [{"name": "r", "op": "Exp", "set": "low"}]})",
+                                                           "p"))
+                               .resolve();
+  policy.pins = {"^no node$"};
+  ctx_.policy = policy;
+  EXPECT_FALSE(run(*model, {"infer-shapes", "breaks"}).ok());
+  const std::string text = test::read_text(repro());
+  EXPECT_THAT(text, AllOf(HasSubstr(" --target=h100"), HasSubstr(" --pin='^no node$'"),
+                          HasSubstr(" --policy=")));
+  PrecisionPolicy again =
+      test::value_or_die(read_policy(dir_.file("repro") + "/repro-policy.json")).resolve();
+  EXPECT_TRUE(again.pins.empty());
+  EXPECT_EQ(again.target, "cpu");
+  ASSERT_EQ(again.rules.size(), 1u);
+  EXPECT_EQ(again.rules[0].name, "r");
+  // The rest is all there: with the options it is the same policy.
+  again.low = policy.low;
+  again.target = policy.target;
+  again.io = policy.io;
+  again.assign = policy.assign;
+  again.pad_channels = policy.pad_channels;
+  again.pins = policy.pins;
+  EXPECT_EQ(policy_json(again), policy_json(policy));
 }
 
 TEST_F(PassRunner, ReproducerFallsBackToAllPasses) {

@@ -6,12 +6,9 @@
 #include <map>
 
 #include "compiler/ir/verifier.h"
-#include "compiler/onnx/import.h"
-#include "passes/pass_runner.h"
-#include "passes/pipeline.h"
 #include "passes/precision/output_layers.h"
 #include "passes/precision/policy_file.h"
-#include "tests/support/status_test.h"
+#include "tests/passes/decisions.h"
 
 namespace mezzo::passes {
 namespace {
@@ -19,20 +16,8 @@ namespace {
 using test::IsOk;
 using testing::HasSubstr;
 
-struct Outcome {
+struct Outcome : test::Decisions {
   std::unique_ptr<Model> model;
-  Records records;
-
-  const NodeDecision& of(const std::string& name) const {
-    for (const NodeDecision& node : records.nodes) {
-      if (node.node == name) return node;
-    }
-    ADD_FAILURE() << "no record of " << name;
-    static const NodeDecision none;
-    return none;
-  }
-  bool low(const std::string& name) const { return is_low(of(name).dtype); }
-  std::string cause(const std::string& name) const { return of(name).cause; }
   DType type(const std::string& value) const { return model->graph->find(value)->dtype(); }
 };
 

@@ -9,6 +9,7 @@
 #include "tools/mezzo/compile_model.h"
 #include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
+#include "tools/mezzo/output_places.h"
 
 namespace mezzo::cli {
 namespace {
@@ -38,6 +39,9 @@ struct CompileCommand {
     options.train = train;
     options.runner = dump.to_runner();
     MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile_model(model, options));
+    MEZZO_RETURN_IF_ERROR(
+        expect_different({{"-o", output}, {"the weights of -o", weights_path_of(output)}},
+                         sources(model, compiled.data_files)));
     MEZZO_RETURN_IF_ERROR(write_plan(*compiled.draft, output));
     if (timing) {
       for (const passes::PassRun& pass : compiled.passes)

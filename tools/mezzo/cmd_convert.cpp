@@ -13,6 +13,7 @@
 #include "tools/mezzo/compare_presets.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/options.h"
+#include "tools/mezzo/output_places.h"
 
 namespace mezzo::cli {
 namespace {
@@ -29,19 +30,20 @@ struct ConvertCommand {
       std::printf("%s", passes::policy_json(chosen).c_str());
       return ok_status();
     }
-    if (output == report || output == json || (!report.empty() && report == json)) {
-      return invalid_argument("-o, --report and --json: expected different files");
-    }
+    MEZZO_RETURN_IF_ERROR(check_reports({}));  // rather now than after a long conversion
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
                            convert_model(model, chosen, padding_of(chosen), dump.to_runner()));
+    MEZZO_RETURN_IF_ERROR(check_reports(converted.data_files));
+    // Which casts were removed again only the converted graph tells.
     Report described = make_report(*converted.model, converted.records);
-    if (compare_all || !report.empty() || !json.empty()) {
+    // Converting the model again takes time, which programs that read JSON may not have.
+    if (compare_all || !report.empty()) {
       MEZZO_RETURN_IF_ERROR(compare_presets(
-          model, chosen, compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference,
-          described));
+          model, policy, chosen,
+          compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference, described));
     }
     MEZZO_RETURN_IF_ERROR(write(*converted.model, described));
-    for (const std::string& warning : converted.records.warnings)
+    for (const std::string& warning : described.records.warnings)
       std::fprintf(stderr, "warning: %s\n", warning.c_str());
     if (table) std::printf("%s", report_text(described).c_str());
     if (!quiet) {
@@ -52,6 +54,14 @@ struct ConvertCommand {
   }
 
  private:
+  // -o may replace the model (export_model() guards its data), a report must not.
+  Status check_reports(const std::vector<std::string>& data_files) const {
+    std::vector<NamedFile> others = sources(model, data_files);
+    others.push_back({"-o", output});
+    others.push_back({"the data of -o", output + ".data"});
+    return expect_different({{"--report", report}, {"--json", json}}, std::move(others));
+  }
+
   // All files or none: the others are finished under temporary names before the model appears.
   Status write(const Model& converted, const Report& described) const {
     std::optional<AtomicFile> page, data;
@@ -90,8 +100,8 @@ Work add_convert(CLI::App& app) {
   app.add_flag("-q,--quiet", command->quiet, "Print nothing but warnings and errors");
   command->policy.add_to(app, /*takes_fp32=*/false, /*has_io=*/true);
   app.add_flag("--compare-presets", command->compare_all,
-               "Report what every preset would give; without it, with --report and --json, what "
-               "the default one and inference would")
+               "Report what every preset would give; without it, with --report, what the default "
+               "one and inference would")
       ->group("Precision");
   app.add_flag_function(
          "--print-policy",

@@ -16,6 +16,7 @@
 #include "tools/mezzo/file_kind.h"
 #include "tools/mezzo/inspect.h"
 #include "tools/mezzo/options.h"
+#include "tools/mezzo/output_places.h"
 
 namespace mezzo::cli {
 namespace {
@@ -29,6 +30,8 @@ struct ReportCommand {
   bool text = false, compare_all = false;
 
   Status run() const {
+    MEZZO_RETURN_IF_ERROR(
+        expect_different({{"-o", output}, {"--json", json}}, {{"the input", file}}));
     MEZZO_ASSIGN_OR_RETURN(const FileKind kind, file_kind(file));
     if (kind == FileKind::kPlan) return report_plan();
     if (kind != FileKind::kModel && kind != FileKind::kReport) {
@@ -52,9 +55,12 @@ struct ReportCommand {
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy chosen, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(const Converted converted,
                            convert_model(file, chosen, padding_of(chosen), dump.to_runner()));
+    MEZZO_RETURN_IF_ERROR(
+        expect_different({{"-o", output}, {"--json", json}}, sources(file, converted.data_files)));
+    // Which casts were removed again only the converted graph tells.
     Report report = make_report(*converted.model, converted.records);
     MEZZO_RETURN_IF_ERROR(compare_presets(
-        file, chosen, compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference,
+        file, policy, chosen, compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference,
         report));
     return report;
   }

@@ -12,6 +12,7 @@
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compile_model.h"
 #include "tools/mezzo/options.h"
+#include "tools/mezzo/output_places.h"
 
 namespace mezzo::cli {
 namespace {
@@ -23,6 +24,8 @@ struct RunCommand {
   ThreadOptions threads;
 
   Status run() const {
+    MEZZO_RETURN_IF_ERROR(
+        expect_different({{"--output", output}}, {{"the model", model}, {"--input", input}}));
     MEZZO_ASSIGN_OR_RETURN(const runtime::NpzFile file, runtime::NpzFile::open(input));
     MEZZO_ASSIGN_OR_RETURN(const auto executor, prepare(file));
     MEZZO_RETURN_IF_ERROR(read_inputs(file, *executor));

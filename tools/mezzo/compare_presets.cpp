@@ -11,7 +11,6 @@
 namespace mezzo::cli {
 namespace {
 
-// Which casts were removed again only the converted graph tells.
 PolicyFigures figures_of(const std::string& policy, const Report& report) {
   PolicyFigures figures;
   figures.policy = policy;
@@ -25,7 +24,7 @@ PolicyFigures figures_of(const std::string& policy, const Report& report) {
   return figures;
 }
 
-StatusOr<passes::PrecisionPolicy> preset_for(const std::string& name,
+StatusOr<passes::PrecisionPolicy> preset_for(const std::string& name, const PolicyOptions& options,
                                              const passes::PrecisionPolicy& chosen) {
   MEZZO_ASSIGN_OR_RETURN(const passes::PolicyFile preset, passes::find_preset(name));
   passes::PrecisionPolicy policy = preset.resolve();
@@ -33,6 +32,7 @@ StatusOr<passes::PrecisionPolicy> preset_for(const std::string& name,
   policy.force_fp32 = chosen.force_fp32;
   policy.target = chosen.target;
   policy.io = chosen.io;
+  if (!options.assign.empty()) policy.assign = chosen.assign;
   policy.pad_channels = chosen.pad_channels;
   policy.pins = chosen.pins;
   policy.deny_ops = chosen.deny_ops;
@@ -42,8 +42,9 @@ StatusOr<passes::PrecisionPolicy> preset_for(const std::string& name,
 
 }  // namespace
 
-Status compare_presets(const std::string& path, const passes::PrecisionPolicy& chosen,
-                       Compared compared, Report& report) {
+Status compare_presets(const std::string& path, const PolicyOptions& options,
+                       const passes::PrecisionPolicy& chosen, Compared compared, Report& report) {
+  if (chosen.force_fp32) return ok_status();  // all of them would keep everything
   std::vector<std::string> names = {"default", "inference"};
   if (compared == Compared::kAllPresets) {
     for (const std::string& name : passes::preset_names()) {
@@ -61,11 +62,15 @@ Status compare_presets(const std::string& path, const passes::PrecisionPolicy& c
   own.chosen = true;
   rows.push_back(own);
   for (const std::string& name : names) {
-    MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy policy, preset_for(name, chosen));
+    MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy policy, preset_for(name, options, chosen));
     if (!seen.insert(passes::policy_json(policy)).second) continue;
-    MEZZO_ASSIGN_OR_RETURN(const Converted other,
-                           convert_model(path, policy, padding_of(policy), {}));
-    rows.push_back(figures_of(name, make_report(*other.model, other.records)));
+    const StatusOr<Converted> other = convert_model(path, policy, padding_of(policy), {});
+    if (!other.ok()) {  // no reason to withhold what was asked for
+      report.records.warnings.push_back("preset '" + name +
+                                        "' is not compared: " + other.status().message());
+      continue;
+    }
+    rows.push_back(figures_of(name, make_report(*other->model, other->records)));
   }
   report.records.comparison = std::move(rows);
   return ok_status();

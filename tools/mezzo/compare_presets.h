@@ -6,15 +6,18 @@
 #include "compiler/report/report.h"
 #include "compiler/support/status.h"
 #include "passes/precision/policy.h"
+#include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
 
 enum class Compared { kDefaultAndInference, kAllPresets };
 
-// Converts the model (again) under each preset, with the low type, target, padding, I/O types and
-// the options of `chosen`, whose own conversion `report` describes, and notes the figures of all in
-// the report, the chosen one first. Presets that come to the same policy are one row.
-Status compare_presets(const std::string& path, const passes::PrecisionPolicy& chosen,
-                       Compared compared, Report& report);
+// Converts the model (again) under each preset and the same `options`, and with the low type,
+// target, padding and I/O types of `chosen`, the policy that they give and that `report` describes.
+// Notes the figures of all in the report, the chosen one first. Presets that come to the same
+// policy are one row; one under which the model cannot be converted is a warning of the report.
+// Nothing is compared where everything stays FP32.
+Status compare_presets(const std::string& path, const PolicyOptions& options,
+                       const passes::PrecisionPolicy& chosen, Compared compared, Report& report);
 
 }  // namespace mezzo::cli

@@ -12,6 +12,7 @@
 #include "kernels/kernel.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
+#include "passes/precision/policy_words.h"
 #include "runtime/exec/plan_file.h"
 #include "runtime/io/safetensors.h"
 #include "tools/mezzo/options.h"
@@ -119,7 +120,10 @@ std::uint64_t total_weight_bytes(const Graph& graph) {
 }  // namespace
 
 StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options) {
-  MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(path));
+  Compiled compiled;
+  ImportOptions import_options;
+  import_options.data_files = &compiled.data_files;
+  MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(path, import_options));
   bind_unnamed_batch(*model->graph, options.batch_size);
   auto symbols = symbol_values(*model->graph, options);
   if (!symbols.ok()) return symbols.status().with_context(path);
@@ -128,7 +132,6 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
   std::unique_ptr<Model> evaluation;
   if (options.train && options.evaluate) evaluation = clone_model(*model);
 
-  Compiled compiled;
   passes::PassContext ctx = make_context(options, *symbols);
   const std::uint64_t weight_bytes = total_weight_bytes(*model->graph);
   const auto pipeline = options.train ? passes::training_pipeline(ctx) : passes::run_pipeline(ctx);
@@ -138,7 +141,7 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
 
   PlanInputs inputs;
   inputs.model = model.get();
-  inputs.precision = precision_of(options.policy);
+  inputs.precision = passes::precision_word(options.policy);
   inputs.result_may_be_absent = kernels::result_may_be_absent;
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {
@@ -194,13 +197,16 @@ runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft) {
   };
 }
 
+std::string weights_path_of(const std::string& plan_path) {
+  return std::filesystem::path(plan_path).replace_extension(".safetensors").string();
+}
+
 Status write_plan(const PlanDraft& draft, const std::string& path) {
-  namespace fs = std::filesystem;
   proto::Plan plan = draft.plan;
   // The plan's file is created first and renamed last: no weights are left without their plan.
   MEZZO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   if (!draft.weights.empty()) {
-    const fs::path weights_path = fs::path(path).replace_extension(".safetensors");
+    const std::string weights_path = weights_path_of(path);
     // Tensors follow each other without gaps: whole multiples of 64 bytes first, so that as many as
     // can be lie aligned and are used where they are mapped.
     std::vector<std::pair<std::int32_t, TensorRef>> weights(draft.weights.begin(),
@@ -212,13 +218,14 @@ Status write_plan(const PlanDraft& draft, const std::string& path) {
       declarations.push_back({plan.tensors(index).name(), tensor->dtype(), tensor->dims()});
     }
     MEZZO_ASSIGN_OR_RETURN(auto writer,
-                           runtime::SafetensorsWriter::create(weights_path.string(), declarations));
+                           runtime::SafetensorsWriter::create(weights_path, declarations));
     for (const auto& [index, tensor] : weights) {
       MEZZO_RETURN_IF_ERROR(
           tensor->stream([&](std::span<const std::byte> piece) { return writer.write(piece); }));
     }
     MEZZO_RETURN_IF_ERROR(writer.commit());
-    plan.mutable_provenance()->set_weights_file(weights_path.filename().string());
+    plan.mutable_provenance()->set_weights_file(
+        std::filesystem::path(weights_path).filename().string());
   }
   MEZZO_RETURN_IF_ERROR(file.write(runtime::plan_file_bytes(plan)));
   return file.commit();

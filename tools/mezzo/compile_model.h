@@ -34,7 +34,8 @@ struct Compiled {
   std::shared_ptr<PlanDraft> draft;  // placed
   Records records;
   std::vector<passes::PassRun> passes;
-  std::vector<std::string> trained;  // initializers, with train
+  std::vector<std::string> trained;     // initializers, with train
+  std::vector<std::string> data_files;  // external data that the model is read from
   std::shared_ptr<const proto::Plan> plan() const { return {draft, &draft->plan}; }
 };
 
@@ -44,7 +45,9 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
 // Weights straight from the compiled model, for running in the same process.
 runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft);
 
-// Writes the plan and, beside it, NAME.safetensors.
+// Writes the plan and, beside it, the weights.
 Status write_plan(const PlanDraft& draft, const std::string& path);
+// NAME.safetensors for NAME.plan.
+std::string weights_path_of(const std::string& plan_path);
 
 }  // namespace mezzo::cli

@@ -6,6 +6,7 @@
 #include "compiler/onnx/import.h"
 #include "passes/pipeline.h"
 #include "passes/precision/cost_model.h"
+#include "passes/precision/policy_words.h"
 #include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
@@ -38,6 +39,7 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   Converted converted;
   ImportOptions import_options;
   import_options.warnings = &converted.records.warnings;
+  import_options.data_files = &converted.data_files;
   MEZZO_ASSIGN_OR_RETURN(converted.model, load_model(path, import_options));
   passes::PassContext ctx;
   ctx.policy = policy;
@@ -47,7 +49,7 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   ctx.records.weight_bytes_before = weight_bytes(*model.graph);
   ctx.records.model = std::filesystem::path(path).filename().string();
   ctx.records.tool_version = MEZZO_VERSION;
-  ctx.records.precision = precision_of(policy);
+  ctx.records.precision = passes::precision_word(policy);
   const auto pipeline = passes::convert_pipeline(ctx);
   // Activations are counted once types are known, and again at the end.
   MEZZO_RETURN_IF_ERROR(

@@ -16,6 +16,7 @@ struct Converted {
   std::unique_ptr<Model> model;
   Records records;
   std::vector<passes::PassRun> passes;
+  std::vector<std::string> data_files;  // external data that the model is read from
 };
 
 StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,

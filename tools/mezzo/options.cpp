@@ -11,6 +11,7 @@
 #include "compiler/support/text.h"
 #include "passes/precision/cost_model.h"
 #include "passes/precision/policy_file.h"
+#include "passes/precision/policy_words.h"
 #include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
@@ -43,7 +44,7 @@ void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
   app.add_option("--assign", assign,
                  "Free nodes: exact minimum cut, or painting as AMP tools do (default: cut)")
       ->type_name("METHOD")
-      ->check(one_of({"cut", "propagate"}));
+      ->check(one_of(passes::texts_of(passes::kAssignWords)));
   app.add_option("--target", target, "Machine whose cost model decides (default: cpu)")
       ->type_name("NAME")
       ->check(one_of(passes::target_names()));
@@ -55,7 +56,7 @@ void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
     app.add_option("--io", io,
                    "Types of graph inputs and outputs: as they are, or low (default: keep)")
         ->type_name("TYPES")
-        ->check(one_of({"keep", "low"}));
+        ->check(one_of(passes::texts_of(passes::kIoWords)));
   }
   app.option_defaults()->group("Options");
 }
@@ -74,9 +75,8 @@ StatusOr<passes::PrecisionPolicy> PolicyOptions::to_policy() const {
   MEZZO_ASSIGN_OR_RETURN(passes::PolicyFile file, base_policy(*this));
   passes::PrecisionPolicy& policy = file.policy;
   if (!target.empty()) policy.target = target;
-  if (!assign.empty())
-    policy.assign = assign == "cut" ? passes::AssignMethod::kCut : passes::AssignMethod::kPropagate;
-  if (!io.empty()) policy.io = io == "low" ? passes::IoTypes::kLow : passes::IoTypes::kKeep;
+  if (!assign.empty()) policy.assign = passes::value_of(assign, passes::kAssignWords);
+  if (!io.empty()) policy.io = passes::value_of(io, passes::kIoWords);
   if (!pad_channels.empty())
     policy.pad_channels = pad_channels == "off" ? 0 : std::atoi(pad_channels.c_str());
   if (precision == "fp16") file.precision = Precision::kFp16;
@@ -103,11 +103,6 @@ passes::PadOptions padding_of(const passes::PrecisionPolicy& policy) {
   padding.multiple = policy.pad_channels;
   padding.always = padding.multiple > 0;  // asked for by name
   return padding;
-}
-
-std::string precision_of(const passes::PrecisionPolicy& policy) {
-  if (policy.force_fp32) return "fp32";
-  return policy.low == DType::kBFloat16 ? "bf16" : "fp16";
 }
 
 namespace {

@@ -31,13 +31,12 @@ struct PolicyOptions {
   StatusOr<passes::PrecisionPolicy> to_policy() const;
   // Does anything given say which type to run in? (--precision, --policy, --preset)
   bool ask_for_precision() const;
-  // For digests: the same for the same decisions of a run.
+  // For digests of a run: the policy in effect where a file or a preset gives it, else only the
+  // precision asked for ("" if none is).
   std::string describe() const;
 };
 
 passes::PadOptions padding_of(const passes::PrecisionPolicy& policy);
-// "fp16", "bf16" or "fp32".
-std::string precision_of(const passes::PrecisionPolicy& policy);
 
 // InvalidArgument where a --pin matches no node, or --deny-op or --allow-op names an operator that
 // neither the model nor the catalogue has: most likely a slip. In a policy file, which may serve

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compiler/support/text.h"
+#include "passes/precision/policy_words.h"
 #include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
@@ -208,7 +209,7 @@ Status TrainOptions::read() {
     MEZZO_RETURN_IF_ERROR(parse_betas(betas_, trainer.optimizer.beta1, trainer.optimizer.beta2));
   // What is wrong with a policy file is no fault of the usage: compiling will say it.
   const StatusOr<passes::PrecisionPolicy> chosen = policy.to_policy();
-  const bool fp16 = chosen.ok() && precision_of(*chosen) == "fp16";
+  const bool fp16 = chosen.ok() && passes::precision_word(*chosen) == "fp16";
   const std::string mode = !loss_scale_.empty() ? loss_scale_ : fp16 ? "dynamic" : "off";
   MEZZO_RETURN_IF_ERROR(runtime::parse_loss_scale(mode, trainer.loss_scale));
   MEZZO_RETURN_IF_ERROR(parse_scale_limit(loss_scale_max_, trainer.loss_scale.max_scale));
