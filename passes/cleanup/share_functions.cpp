@@ -8,6 +8,7 @@
 #include "compiler/ir/clone.h"
 #include "passes/cleanup/expand_functions.h"
 #include "passes/cleanup/function_table.h"
+#include "passes/precision/policy_words.h"
 
 namespace mezzo::passes {
 namespace {
@@ -108,8 +109,7 @@ class FunctionSharer {
   }
 
   std::string new_name(const Function& original) {
-    const std::string base =
-        original.name + (ctx_.policy.low == DType::kBFloat16 ? "_bf16" : "_fp16");
+    const std::string base = original.name + low_suffix(ctx_.policy.low);
     std::string name = base;
     for (int i = 1; !names_.emplace(canonical_domain(original.domain), name).second; ++i)
       name = base + "_" + std::to_string(i);

@@ -16,12 +16,11 @@
 #include "passes/precision/assignment.h"
 #include "passes/precision/borders.h"
 #include "passes/precision/cost_model.h"
+#include "passes/precision/policy_words.h"
 #include "passes/precision/range.h"
 
 namespace mezzo::passes {
 namespace {
-
-std::string low_suffix(DType low) { return low == DType::kBFloat16 ? "_bf16" : "_fp16"; }
 
 // The node gives `low` from now on, where it says so itself; see slots.cpp for those that do.
 void set_type_attributes(Node& node, DType low) {

@@ -9,14 +9,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The same for all spellings of a place, also of one where nothing is yet; "" if it cannot be told.
+fs::path whole(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  const fs::path found = error ? fs::path() : fs::weakly_canonical(absolute, error);
+  return error ? fs::path() : found;
+}
+
 bool is_one_file(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code error;
-  if (fs::equivalent(a, b, error) && !error) return true;
-  const fs::path whole_a = fs::weakly_canonical(a, error);
-  if (error) return a == b;
-  const fs::path whole_b = fs::weakly_canonical(b, error);
-  return error ? a == b : whole_a == whole_b;
+  if (a == b || (fs::equivalent(a, b, error) && !error)) return true;  // hard links, too
+  return !whole(a).empty() && whole(a) == whole(b);
 }
 
 }  // namespace
