@@ -69,6 +69,30 @@ class Sketch {
     return graph_->add_input("condition", TensorType::of(DType::kBool, Ints{}));
   }
 
+  // A model-local function of two inputs; `body` gives its output's value. Its nodes do not count.
+  template <typename Body>
+  std::string function(const Body& body) {
+    auto function = std::make_unique<Function>();
+    function->domain = "local";
+    function->name = "f" + std::to_string(model_->functions.size());
+    function->opsets = model_->opsets;
+    function->body = std::make_unique<Graph>(function->name);
+    Graph* outer = std::exchange(graph_, function->body.get());
+    const int counted = nodes_;
+    Value* first = graph_->add_input("a", Type());
+    graph_->add_output(body(first, graph_->add_input("b", Type())));
+    nodes_ = counted;
+    graph_ = outer;
+    model_->set_opset("local", 1);
+    model_->functions.push_back(std::move(function));
+    return model_->functions.back()->name;
+  }
+  Value* call(const std::string& function, const std::vector<Value*>& operands) {
+    Value* result = op(function, operands);
+    graph_->change_op(result->producer(), function, "local");
+    return result;
+  }
+
   std::unique_ptr<Model> finish(Value* y) {
     y->type = input_->type;
     graph_->add_output(y);
@@ -259,6 +283,23 @@ std::unique_ptr<Model> make_nested(int nodes) {
   return sketch.finish(y);
 }
 
+// Calls of 64 functions of three nodes, in turn. (ONNX's own inference, which copies its table of
+// functions for every call, grows with the product of both.)
+std::unique_ptr<Model> make_calls(int nodes) {
+  Sketch sketch;
+  Value* w = sketch.weight({kWidth, kWidth});
+  Value* x = sketch.input();
+  std::vector<std::string> functions;
+  while (functions.size() < 64) {
+    functions.push_back(sketch.function([&](Value* a, Value* b) {
+      return sketch.op("Add", {sketch.op("Relu", {sketch.op("MatMul", {a, b})}), a});
+    }));
+  }
+  while (sketch.nodes() < nodes)
+    x = sketch.call(functions[static_cast<std::size_t>(sketch.nodes()) % 64], {x, w});
+  return sketch.finish(x);
+}
+
 constexpr GraphKind kKinds[] = {
     {"chain", "elementwise nodes in a row", make_chain},
     {"gemms", "layers with two weights each", make_gemms},
@@ -270,6 +311,7 @@ constexpr GraphKind kKinds[] = {
     {"casts", "three casts in four nodes", make_casts},
     {"branches", "Ifs in a row", make_branches},
     {"nested", "Ifs within Ifs, eight deep", make_nested},
+    {"calls", "calls of local functions", make_calls},
 };
 
 }  // namespace
