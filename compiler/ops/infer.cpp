@@ -158,9 +158,8 @@ std::string clean_message(std::string message) {
   return message.substr(0, message.find('\n'));
 }
 
-Status contradiction(const Node& node, const Model* model, const std::string& why) {
-  const std::string where = model && !model->source_path.empty() ? model->source_path + ": " : "";
-  return invalid_argument(where + describe(node) + ": " + why + "; got " + operand_types(node));
+Status contradiction(const Node& node, const std::string& why) {
+  return invalid_argument(describe(node) + ": " + why + "; got " + operand_types(node));
 }
 
 // The schema at the model's opset. An operator that a pass uses although the model's opset does not
@@ -184,13 +183,13 @@ Status infer_from_schema(Node& node, const Model* model) {
   } catch (const std::exception& error) {
     // Without all operand types the library's complaint says nothing about the model.
     if (!context.all_operand_types_known()) return ok_status();
-    return contradiction(node, model, clean_message(error.what()));
+    return contradiction(node, clean_message(error.what()));
   }
   for (std::size_t i = 0; i < node.results().size(); ++i) {
     Value* result = node.result(i);
     if (result == nullptr) continue;
     const Status status = merge_type(*result, from_proto(context.output_types()[i]));
-    if (!status.ok()) return contradiction(node, model, status.message());
+    if (!status.ok()) return contradiction(node, status.message());
   }
   return ok_status();
 }
@@ -202,7 +201,7 @@ Status infer_types(Node& node, const Model* model) {
   if (op == nullptr || op->infer_types == kFromSchema) return infer_from_schema(node, model);
   const Status status = op->infer_types(node);
   if (status.ok() || status.code() != StatusCode::kInvalidArgument) return status;
-  return contradiction(node, model, status.message());
+  return contradiction(node, status.message());
 }
 
 Status infer_types(Model& model) { return infer_graph(*model.graph, &model); }

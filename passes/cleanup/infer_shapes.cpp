@@ -2,6 +2,8 @@
 
 #include "compiler/onnx/check.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/schema.h"
+#include "passes/cleanup/function_table.h"
 #include "passes/precision/rules.h"
 
 namespace mezzo::passes {
@@ -33,6 +35,42 @@ bool bind_inputs(Graph& graph, const std::map<std::string, std::int64_t>& sizes)
   return bound;
 }
 
+// The floating type that other operands of the same type variable have; kNone if there is none.
+DType type_beside(const Node& node, std::size_t unknown, std::int64_t opset) {
+  const std::string_view variable = operand_type_variable(node, unknown, opset);
+  if (variable.empty()) return DType::kNone;
+  for (std::size_t i = 0; i < node.operand_count(); ++i) {
+    const Value* value = node.operand(i);
+    if (value != nullptr && is_floating(value->dtype()) &&
+        operand_type_variable(node, i, opset) == variable)
+      return value->dtype();
+  }
+  return DType::kNone;
+}
+
+// Operators that nothing describes give values of unknown type. Where a reader must have them in
+// the type of another operand, that is their type; their shape stays unknown.
+bool infer_from_readers(Model& model) {
+  const FunctionTable functions(model);
+  bool found = false;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      for (std::size_t i = 0; i < node->operand_count(); ++i) {
+        Value* value = node->operand(i);
+        if (value == nullptr || value->producer() == nullptr ||
+            value->type.kind != Type::Kind::kUnknown)
+          continue;
+        const DType dtype = type_beside(*node, i, functions.opset(graph, node->domain()));
+        if (dtype == DType::kNone) continue;
+        value->type = TensorType(dtype, {});
+        value->type.tensor.shape.reset();
+        found = true;
+      }
+    }
+  });
+  return found;
+}
+
 }  // namespace
 
 StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
@@ -44,7 +82,10 @@ StatusOr<bool> infer_shapes(Model& model, PassContext& ctx) {
   MEZZO_RETURN_IF_ERROR(infer_types(model));
   // ONNX's own inference looks into subgraphs and local functions as well; what it finds helps
   // conversion, and what it cannot say is no fault.
-  if (!ctx.for_runtime) MEZZO_RETURN_IF_ERROR(infer_all_types(model));
+  if (!ctx.for_runtime) {
+    MEZZO_RETURN_IF_ERROR(infer_all_types(model));
+    if (infer_from_readers(model)) MEZZO_RETURN_IF_ERROR(infer_all_types(model));
+  }
   ctx.inferred = fingerprint(model);
   return ctx.inferred != before;
 }
