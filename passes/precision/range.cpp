@@ -275,10 +275,10 @@ std::string RangeCheck::why_not(const Value& value, bool contraction, bool may_g
 std::string RangeCheck::value_cause(const Node& node, const LowSlots& slots,
                                     bool contraction) const {
   const bool may_grow = bounded_patterns_.count(&node) > 0;
-  const auto check_one = [&](const Value* value, const std::vector<bool>& flags, std::size_t i) {
-    return value == nullptr || i >= flags.size() || !flags[i]
-               ? std::string()
-               : why_not(*value, contraction, may_grow);
+  const auto check_one = [&](const Value* value, const std::vector<bool>& flags, std::size_t i,
+                             bool weighs) {
+    return value == nullptr || i >= flags.size() || !flags[i] ? std::string()
+                                                              : why_not(*value, weighs, may_grow);
   };
   for (std::size_t i = 0; i < node.operand_count(); ++i) {
     const Value* operand = node.operand(i);
@@ -287,11 +287,14 @@ std::string RangeCheck::value_cause(const Node& node, const LowSlots& slots,
         reach_.of(*operand).never > 0 && is_one_of(node, {"Add", "Sub", "Mul", "Div", "Sum"}))
       return "operand '" + operand->name() + "' may hold the mask '" +
              reach_.of(*operand).cause->name() + "', which is computed with here";
-    if (std::string cause = check_one(operand, slots.operands, i); !cause.empty())
+    if (std::string cause =
+            check_one(operand, slots.operands, i, contraction && !multiplies_sum(node, i));
+        !cause.empty())
       return "operand " + cause;
   }
   for (std::size_t i = 0; i < node.results().size(); ++i) {
-    if (std::string cause = check_one(node.result(i), slots.results, i); !cause.empty())
+    if (std::string cause = check_one(node.result(i), slots.results, i, contraction);
+        !cause.empty())
       return "result " + cause;
   }
   return {};

@@ -59,6 +59,7 @@ class RangeCheck {
   // - an operand or result is beyond the range, or vanishes, by what constants, squares,
   //   exponentials or sums make of it (reach.h); contractions are held back by constants and
   //   exponentials alone, as squares that feed weights are ordinary activations
+  // - a product of two activations reads a sum too long for the range (a normaliser of attention)
   // - positions and counts that the low type does not tell apart
   // - a mean or a sum (also a product with ones) over more elements than the range has room for
   // - TopK, ArgMax, ArgMin: rounding makes ties

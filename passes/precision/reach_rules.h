@@ -20,6 +20,11 @@ std::optional<double> summed_elems(const Node& node);
 // Sums whose length is not known count as this long: a long sentence, or a small picture.
 inline constexpr double kAssumedSum = 2048;
 
+// Does a contraction multiply activations with `operand`, a sum over a known number of elements, or
+// such a sum moved? It is then as large as their elementwise product would be; weights make up for
+// the length of a sum.
+bool multiplies_sum(const Node& node, std::size_t operand);
+
 // The operand of a contraction that is a constant of equal elements (ones, 1/N): the node sums up
 // the other operand. Null if there is none.
 const Value* uniform_factor(const Node& node, const ReachAnalysis& analysis);

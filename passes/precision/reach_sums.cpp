@@ -1,5 +1,7 @@
 // The reach of sums: reductions, and products of matrices.
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "passes/precision/reach_arithmetic.h"
 #include "passes/precision/reach_operands.h"
@@ -85,9 +87,26 @@ Reach contraction(const Operands& in) {
   if (std::max(a.growth, b.growth) == Growth::kExponential) out.growth = Growth::kExponential;
   // Weights of about 1 / sqrt(K) and the like leave activations what they are.
   const double scale = times(a.scale, b.scale);
-  if (scale > 1e4 || (scale > 0 && scale < 1e-4)) out.scale = scale;
+  if (scale > 1e4 || (scale > 0 && scale < 1e-4) || multiplies_sum(node, 0) ||
+      multiplies_sum(node, 1))
+    out.scale = scale;
   out.cause = a.scale > b.scale ? a.cause : b.cause;
   return out;
+}
+
+bool multiplies_sum(const Node& node, std::size_t operand) {
+  const Value* value = node.operand(operand);
+  if (operand > 1 || constant_of(node.operand(1 - operand))) return false;
+  for (int depth = 8; depth > 0 && value != nullptr && value->producer() != nullptr; --depth) {
+    const Node& producer = *value->producer();
+    if (producer.is("ReduceSum")) return summed_elems(producer).has_value();
+    constexpr std::string_view kMoves[] = {"Transpose", "Reshape",  "Squeeze",
+                                           "Unsqueeze", "Identity", "Expand"};
+    if (std::find(std::begin(kMoves), std::end(kMoves), producer.op_type()) == std::end(kMoves))
+      return false;
+    value = producer.operand(0);
+  }
+  return false;
 }
 
 const Value* uniform_factor(const Node& node, const ReachAnalysis& analysis) {

@@ -160,6 +160,21 @@ TEST_F(KeptByRange, ProductsWithOnesAreSums) {
   EXPECT_THAT(out.cause("sum"), HasSubstr("sums over 2048 elements"));
 }
 
+TEST_F(KeptByRange, ProductsOfActivationsWithLongSums) {
+  const auto graph = [](const std::string& rows, const std::string& operands) {
+    return "g (float[" + rows + ",4] x) => (float[" + rows +
+           ",4] y)\n<float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, int64[1] ax = {0}>\n"
+           "{\n[first] h = MatMul (x, w)\ns = ReduceSum (h, ax)\n"
+           "t = Transpose <perm = [1,0]> (s)\n[norm] z = MatMul (" +
+           operands + ")\n[div] q = Div (h, z)\n[last] y = MatMul (q, w)\n}";
+  };
+  expect_kept(graph("3000", "h, t"), "norm", "'t' can reach 3000 times an activation");
+  expect_kept(graph("3000", "h, t"), "div", "'z' can reach 3000 times an activation");
+  EXPECT_TRUE(decide(graph("3000", "s, w")).low("norm")) << "weights make up for it";
+  EXPECT_TRUE(decide(graph("100", "h, t")).low("norm"));
+  EXPECT_TRUE(decide(graph("3000", "h, t"), DType::kBFloat16).low("norm"));
+}
+
 TEST_F(KeptByRange, PositionsThroughScalingAndOuterProducts) {
   for (const std::string dtype : {"int64", "int32"}) {
     const std::string graph = between(
