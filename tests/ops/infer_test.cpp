@@ -16,7 +16,6 @@ class InferTest : public testing::Test {
  protected:
   InferTest() {
     model_.graph = std::make_unique<Graph>("g");
-    model_.source_path = "net.onnx";
     set_opset(22);
   }
 
@@ -94,7 +93,7 @@ TEST_F(InferTest, ContradictionsNameNodeAndOperands) {
   const Status status = infer_types(
       *node("MatMul", {input("a", floats({2, 3})), input("b", floats({4, 5}))}), &model_);
   EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument,
-                                AllOf(HasSubstr("net.onnx: node 'n' (MatMul): "),
+                                AllOf(HasSubstr("node 'n' (MatMul): "),
                                       HasSubstr("float[2,3] 'a'"), HasSubstr("float[4,5] 'b'"))));
 }
 
