@@ -2,7 +2,7 @@
 // FP32 together. Unlike find_patterns() this needs no form that a single node could replace: inner
 // values may be read elsewhere, any axes and any order of scale and bias will do.
 //
-// Every group starts from a root (Sqrt, Pow with 0.5 or -0.5, ReduceL2) or an exponential:
+// Every group starts from a root (Sqrt, Pow with 0.5 or -0.5, ReduceL2), a sum or an exponential:
 //
 //   radicand   [+ epsilon | max epsilon] of mean or sum of squares, of E[x^2] - E[x]^2, or of a
 //              constant (a variance)
@@ -10,6 +10,9 @@
 //   quotient   of what was squared, of x - mean x, or of a product of these; by Div, or by Mul
 //              with the reciprocal or the power -0.5
 //   affine     [times a constant] [plus a constant]
+//
+//   sum        ReduceL1 of x, or ReduceSum of x, |x| or max(x, 0); then as a root, if it divides
+//              what was summed
 //
 //   exp        of x or x - max x, then its sum; exp / sum (Softmax), log sum (LogSumExp) and what
 //              is left when that is taken from x (LogSoftmax); log(1 + exp) (Softplus);
@@ -47,11 +50,12 @@ Value* varying(const Node& node) {
 // The nodes of a group, and what the search has found out about it.
 struct Group {
   std::vector<const Node*> nodes;
-  Value* squared = nullptr;    // what the squares are of
-  bool mean = false;           // of squares, rather than their sum
-  bool centred = false;        // squares of x - mean x
-  bool of_constant = false;    // the radicand is a stored variance
-  std::string_view axes = "";  // "last", "spatial", "other"
+  Value* squared = nullptr;          // what the squares are of
+  bool mean = false;                 // of squares, rather than their sum
+  bool centred = false;              // squares of x - mean x
+  bool of_constant = false;          // the radicand is a stored variance
+  std::string_view axes = "";        // "last", "spatial", "other"
+  std::vector<const Value*> summed;  // if any: the quotient must be of one of these
 
   void add(const Node* node) {
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
@@ -176,6 +180,9 @@ std::string add_quotient(Group& group, const Value* divisor, bool inverse) {
       if (!divides && !(inverse && node.is("Mul"))) continue;
       Value* numerator = node.operand(node.operand(0) == divisor ? 1 : 0);
       if (is_scalar(numerator, 1)) continue;
+      const std::vector<const Value*>& summed = group.summed;
+      if (!summed.empty() && std::find(summed.begin(), summed.end(), numerator) == summed.end())
+        continue;
       group.add(&node);
       if (group.of_constant && !add_centring(group, numerator)) return "";
       if (!group.of_constant) add_centring(group, numerator);
@@ -214,6 +221,16 @@ std::string match_root(const Node& root, Group& group) {
   group.add(&root);
   if (root.result() == nullptr) return "";
   return add_quotient(group, root.result(), inverse);
+}
+
+std::string match_sum(const Node& sum, Group& group) {
+  const Value* terms = sum.operand(0);
+  if (terms == nullptr || sum.result() == nullptr) return "";
+  group.summed = {terms};
+  const Node* positive = terms->producer();
+  if (is_any(positive, {"Abs", "Relu"})) group.summed.push_back(positive->operand(0));
+  group.add(&sum);
+  return add_quotient(group, sum.result(), /*inverse=*/false);
 }
 
 void add_shift(Group& group, const Node& exp) {  // x - max x
@@ -270,9 +287,12 @@ std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) 
   std::unordered_map<const Node*, std::string> groups;
   for (const auto& node : graph.nodes()) {
     const bool is_root = is_any(node.get(), {"Sqrt", "Pow", "ReduceL2"});
-    if (!is_root && !node->is("Exp")) continue;
+    const bool is_sum = is_any(node.get(), {"ReduceL1", "ReduceSum"});
+    if (!is_root && !is_sum && !node->is("Exp")) continue;
     Group group;
-    const std::string name = is_root ? match_root(*node, group) : match_exponential(*node, group);
+    const std::string name = is_root  ? match_root(*node, group)
+                             : is_sum ? match_sum(*node, group)
+                                      : match_exponential(*node, group);
     if (name.empty()) continue;
     for (const Node* member : group.nodes) {
       if (!is_any(member, {"Reshape", "Expand", "Unsqueeze", "Squeeze", "Cast"}))

@@ -45,6 +45,15 @@ constexpr const char* kConstants =
     "int64[1] last = {-1}, int64[3] groups = {2,4,-1}, int64[4] full = {2,8,6,6}";
 
 const Spelling kSpellings[] = {
+    {"a sum that divides something else", "", "s = ReduceSum (x, last)\ny = Div (t, s)"},
+    {"sum of magnitudes by its own operator", "LpNormalization",
+     "s = ReduceL1 <axes = [-1]> (x)\nm = Max (s, eps)\ny = Div (x, m)"},
+    {"sum of magnitudes", "LpNormalization",
+     "a = Abs (x)\ns = ReduceSum (a, last)\ne = Add (s, eps)\ny = Div (x, e)", "float[4,8] x",
+     " a "},
+    {"weights that sum to one", "LpNormalization",
+     "a = Relu (x)\ns = ReduceSum (a, last)\ni = Reciprocal (s)\ny = Mul (a, i)", "float[4,8] x",
+     " a "},
     {"pow and div", "LayerNormalization",
      "m = ReduceMean <axes = [-1]> (x)\nd = Sub (x, m)\nq = Pow (d, two)\nv = ReduceMean <axes = "
      "[-1]> (q)\n"
