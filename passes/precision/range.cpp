@@ -16,23 +16,51 @@ bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-// Chosen by Where, the floor of a Max or Clip, what a Pad fills in, or moved to such a place: the
-// value only has to be far below all others. False where the search runs out of its budget.
-bool only_chosen(const Value& value, int depth, int& budget) {
-  return depth > 0 && !value.is_graph_output() && value.inner_outputs().empty() &&
-         std::all_of(value.uses().begin(), value.uses().end(), [&](const Use& use) {
-           const Node& node = *use.node;
-           if (--budget < 0) return false;
-           if (is_one_of(node, {"Where", "Max", "Clip", "Pad"})) return true;
-           return is_one_of(node, {"Expand", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Slice",
-                                   "Transpose", "Concat"}) &&
-                  node.result() != nullptr && only_chosen(*node.result(), depth - 1, budget);
-         });
+constexpr int kDepth = 8, kBudget = 64;  // of searches along uses
+
+bool chooses(const Node& node) { return is_one_of(node, {"Where", "Max", "Clip", "Pad"}); }
+bool passes_on(const Node& node) {
+  return is_one_of(node, {"Expand", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Slice",
+                          "Transpose", "Concat"});
 }
-bool only_chosen(const Value& value) {
-  int budget = 64;
-  return only_chosen(value, 8, budget);
-}
+
+// How a mask constant is used. Searches give the answer "no" where they run out of their budget.
+class MaskUses {
+ public:
+  MaskUses(const ReachAnalysis& reach, double max) : reach_(reach), max_(max) {}
+
+  // Chosen by Where, the floor of a Max or Clip, what a Pad fills in, or moved to such a place, and
+  // not told apart from others by its size later: the value only has to be far below all others.
+  bool only_chosen(const Value& value, int depth = kDepth) {
+    return depth > 0 && !value.is_graph_output() && value.inner_outputs().empty() &&
+           std::all_of(value.uses().begin(), value.uses().end(), [&](const Use& use) {
+             const Node& node = *use.node;
+             if (--budget_ < 0) return false;
+             if (node.result() == nullptr) return true;
+             if (chooses(node)) return never_compared(*node.result(), depth - 1);
+             return passes_on(node) && only_chosen(*node.result(), depth - 1);
+           });
+  }
+
+ private:
+  // Nothing compares the value with a constant that the low type has not.
+  bool never_compared(const Value& value, int depth) {
+    return std::all_of(value.uses().begin(), value.uses().end(), [&](const Use& use) {
+      const Node& node = *use.node;
+      if (--budget_ < 0) return false;
+      if (is_one_of(node, {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"})) {
+        const Value* other = node.operand(1 - use.operand);
+        return other == nullptr || reach_.constant(*other).largest() <= max_;
+      }
+      if ((!chooses(node) && !passes_on(node)) || node.result() == nullptr) return true;
+      return depth > 0 && never_compared(*node.result(), depth - 1);
+    });
+  }
+
+  const ReachAnalysis& reach_;
+  double max_;
+  int budget_ = kBudget;
+};
 
 // Operands of which every element matters: what divides, or is divided by through a root.
 bool every_element_matters(const Node& node, std::size_t operand) {
@@ -90,13 +118,13 @@ bool steps(const Node& node) {
          result->dtype() != DType::kBool;
 }
 
-// What magnifies rounding of its operand: a logarithm near 0 or 1, an exponential or angle of large
-// size, and steps.
+// What magnifies rounding of its operand: a logarithm near 0 or 1, the inverse of a function with a
+// limit near that limit, an exponential or angle of large size, and steps.
 bool magnifies(const Node& node, const ReachAnalysis& reach) {
   constexpr double kLarge = 8;  // rounded to 16 bits, up to here, an angle is off by 0.002 to 0.016
   if (is_one_of(node, {"Exp", "Sin", "Cos", "Tan"}))
     return node.operand(0) == nullptr || reach.of(*node.operand(0)).bound() > kLarge;
-  return node.is("Log") || steps(node);
+  return is_one_of(node, {"Log", "Atanh", "Acosh", "Asin", "Acos"}) || steps(node);
 }
 
 // Coordinates: rounding moves what is sampled, and by how much boxes overlap.
@@ -105,15 +133,16 @@ bool reads_coordinates(const Node& node, std::size_t operand) {
   return node.is("NonMaxSuppression") && operand == 0;
 }
 
-// The node that magnifies what `node` rounds: read directly, or through scaling and shifting by
-// constants. Null if there is none, or none among the first `budget` nodes looked at.
+// The node that magnifies what `node` rounds: read directly, through scaling and shifting by
+// constants, or as part of a ratio. Null if there is none, or none among the first `budget` nodes
+// looked at.
 const Node* magnified_by(const Node& node, const ReachAnalysis& reach, int depth, int& budget) {
   if (magnifies(node, reach)) return &node;
   if (depth == 0 || --budget < 0 || node.result() == nullptr) return nullptr;
   const bool scales = is_one_of(node, {"Add", "Sub", "Mul", "Div", "Max", "Min"}) &&
                       (constant_of(node.operand(0)) || constant_of(node.operand(1)));
-  if (!scales && !is_one_of(node, {"Sigmoid", "Clip", "Neg", "Abs", "Relu", "Concat", "Unsqueeze",
-                                   "Squeeze", "Reshape", "Transpose", "Expand"}))
+  if (!scales && !is_one_of(node, {"Sigmoid", "Tanh", "Div", "Clip", "Neg", "Abs", "Relu", "Concat",
+                                   "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand"}))
     return nullptr;
   for (const Use& use : node.result()->uses()) {
     if (reads_coordinates(*use.node, use.operand)) return use.node;
@@ -122,8 +151,8 @@ const Node* magnified_by(const Node& node, const ReachAnalysis& reach, int depth
   return nullptr;
 }
 const Node* magnified_by(const Node& node, const ReachAnalysis& reach) {
-  int budget = 64;
-  return magnified_by(node, reach, 6, budget);
+  int budget = kBudget;
+  return magnified_by(node, reach, kDepth, budget);
 }
 
 bool averages(const Node& node) {
@@ -167,8 +196,8 @@ ConstantRange RangeCheck::measure(const Value& value) const {
   const ConstantFacts& found = reach_.constant(value);
   if (!found.known) return range;
   if (found.largest() > facts_.max) {
-    range.saturates =
-        found.highest <= facts_.max && found.lowest <= limits_.mask && only_chosen(value);
+    range.saturates = found.highest <= facts_.max && found.lowest <= limits_.mask &&
+                      MaskUses(reach_, facts_.max).only_chosen(value);
     range.fits = range.saturates;
     range.why = "holds " + number(found.largest()) + " in magnitude, beyond " + describe_limit();
   } else if (found.smallest_nonzero != 0 && found.largest() < least()) {

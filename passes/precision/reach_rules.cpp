@@ -18,13 +18,22 @@ Reach copy(const Operands& in) { return in[0]; }
 
 Reach add(const Operands& in) { return sum(in[0], in[1]); }
 
+// Is `max` at least as large as every element of `value`?
+bool is_above(const Value& max, const Value& value) {
+  const Node* node = max.producer();
+  if (node == nullptr) return false;
+  if (node->is("ReduceMax")) return node->operand(0) == &value;
+  const std::vector<Value*> operands = node->operands();
+  return node->is("Max") && std::any_of(operands.begin(), operands.end(), [&](const Value* one) {
+           const Node* inner = one == nullptr ? nullptr : one->producer();
+           return one == &value ||
+                  (inner != nullptr && inner->is("ReduceMax") && inner->operand(0) == &value);
+         });
+}
+
 Reach sub(const Operands& in) {
   Reach out = sum(in[0], negated(in[1]));
-  const Node* max = in.value(1).producer();
-  if (max != nullptr && (max->is("ReduceMax") || max->is("Max")) &&
-      max->operand(0) == &in.value(0)) {
-    out.highest = 0;  // x - max(x)
-  }
+  if (is_above(in.value(1), in.value(0))) out.highest = 0;  // x - max(x)
   return out;
 }
 
@@ -87,6 +96,14 @@ Reach abs(const Operands& in) {
   const bool apart = out.lowest > 0 || out.highest < 0;
   out.highest = in[0].bound();
   out.lowest = apart ? least : 0;
+  return out;
+}
+
+Reach softplus(const Operands& in) {  // max(x, 0) + log 2 at most
+  Reach out = in[0];
+  out.lowest = 0;
+  out.highest = std::max(0.0, out.highest) + std::log(2.0);
+  out.scale = std::max(out.scale, std::log(2.0));
   return out;
 }
 
@@ -309,7 +326,7 @@ constexpr RuleRow kRules[] = {
     {"Sign", 0, one_both_ways},
     {"Sin", 0, one_both_ways},
     {"Softmax", 0, zero_to_one},
-    {"Softplus", 0, ordinary},
+    {"Softplus", 1, softplus},
     {"Softsign", 0, one_both_ways},
     {"Sqrt", 1, sqrt},
     {"Sub", 2, sub},

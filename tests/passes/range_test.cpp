@@ -102,6 +102,14 @@ TEST_F(KeptByRange, MasksThatAreChosenMayRunLow) {
   const std::string added = between("[where] a = Where (m, h, never)\n[add] r = Add (a, a)",
                                     ", float never = {-1000000000}", ", bool[4,4] m");
   expect_kept(added, "add", "may hold the mask 'never'");
+  // Looked for by its size afterwards, it must keep it.
+  const auto compared = [](const std::string& limit) {
+    return between(
+        "[where] a = Where (m, h, never)\nl = Less (a, limit)\n[after] r = Where (l, h, a)",
+        ", float never = {-1000000000}, float limit = {" + limit + "}", ", bool[4,4] m");
+  };
+  expect_kept(compared("-100000000"), "where", "constant 'never' holds");
+  expect_free(compared("-1000"), "where");
 }
 
 TEST_F(KeptByRange, MasksFromOutside) {
@@ -135,6 +143,17 @@ TEST_F(KeptByRange, ExponentialsUntilTheyAreDivided) {
       between("m = ReduceMax (h, ax)\nd = Sub (h, m)\n[exp] e = Exp (d)\n[mul] r = Mul (e, h)",
               ", int64[1] ax = {1}");
   EXPECT_NE(decide(shifted).of("mul").rule, Rule::kRange);
+  const std::string above = between(
+      "m = ReduceMax (h, ax)\nn = Max (m, c)\nd = Sub (h, n)\n[exp] e = Exp (d)\n"
+      "[mul] r = Mul (e, h)",
+      ", int64[1] ax = {1}, float c = {0}");
+  EXPECT_NE(decide(above).of("mul").rule, Rule::kRange);
+  // A decay: exp(-softplus(h) exp(k)) is at most 1.
+  const std::string decay = between(
+      "s = Softplus (h)\nk2 = Exp (k)\nn = Neg (k2)\nd = Mul (s, n)\n[exp] e = Exp (d)\n"
+      "[mul] r = Mul (e, h)",
+      ", float[4] k = {1,2,3,4}");
+  EXPECT_NE(decide(decay).of("mul").rule, Rule::kRange);
 }
 
 TEST_F(KeptByRange, LongSums) {
@@ -225,6 +244,14 @@ TEST_F(KeptByRange, WhatALogarithmOrAStepMagnifies) {
       ", float one = {1}");
   expect_kept(log, "sig", "'log' (Log) magnifies");
   expect_kept(log, "not", "'log' (Log) magnifies");
+  const std::string logit = between(
+      "[sig] p = Sigmoid (h)\n[not] q = Sub (one, p)\n[odds] o = Div (p, q)\n[log] l = Log (o)\n"
+      "[after] r = Mul (h, l)",
+      ", float one = {1}");
+  expect_kept(logit, "sig", "'log' (Log) magnifies", DType::kBFloat16);
+  expect_kept(logit, "odds", "'log' (Log) magnifies", DType::kBFloat16);
+  expect_kept(between("[tanh] t = Tanh (h)\n[atanh] a = Atanh (t)\n[after] r = Mul (a, h)"), "tanh",
+              "'atanh' (Atanh) magnifies");
   const std::string rounded = between(
       "[scale] a = Div (h, s)\n[round] b = Round (a)\n[back] r = Mul (b, s)", ", float s = {0.01}");
   expect_kept(rounded, "scale", "'round' (Round) magnifies");
