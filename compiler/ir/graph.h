@@ -259,8 +259,8 @@ class Graph {
   //   y = Identity(to) is added at the end, y becomes the output and takes them, and `from` gets a
   //   new unique name;
   // - if `from` is an input as well, its name must serve both: the output stays `from`.
-  // The output keeps its declared shape, but its element type is that of `to`: a caller that changes
-  // it inserts a Cast itself.
+  // The output keeps its declared shape, but its element type is that of `to`: a caller that
+  // changes it inserts a Cast itself.
   void replace_uses(Value* from, Value* to);
   // As above for node operands only.
   void replace_operand_uses(Value* from, Value* to);

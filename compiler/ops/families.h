@@ -27,7 +27,7 @@ std::span<const OpDef> control_ops();   // If, Loop, Scan, optionals
 std::span<const OpDef> sequence_ops();  // sequences and strings
 std::span<const OpDef> quantize_ops();
 std::span<const OpDef> rnn_ops();
-std::span<const OpDef> contrib_ops();     // domain com.microsoft
+std::span<const OpDef> contrib_ops();  // domain com.microsoft
 std::span<const OpDef> contrib_training_ops();
 std::span<const OpDef> mezzo_ops();       // domain ai.mezzo: what training needs beside ONNX
 std::span<const OpDef> mezzo_grad_ops();  // domain ai.mezzo: gradients

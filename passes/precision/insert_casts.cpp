@@ -72,8 +72,8 @@ class CastInserter {
 
   // Inputs and initializers.
   void settle_sources(Graph& graph) {
-    const std::vector<Value*> inputs = graph.inputs(), initializers = graph.initializers();
-    for (Value* value : inputs) settle_fp32(value);
+    for (Value* value : graph.inputs()) settle_fp32(value);
+    std::vector<Value*> initializers = graph.initializers();  // a copy: constants beside may join
     for (Value* value : initializers) {
       if (!value->is_graph_input()) settle_fp32(value);
     }

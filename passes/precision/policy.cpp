@@ -12,7 +12,8 @@ std::string conditions(const PolicyRule& rule) {
   if (!rule.ops.empty()) parts.push_back("op " + join(rule.ops, "|"));
   if (rule.domain) parts.push_back("domain '" + *rule.domain + "'");
   if (!rule.node.empty()) parts.push_back("node " + rule.node);
-  for (const auto& [key, value] : rule.metadata) parts.push_back("metadata " + key + "=" + value);
+  for (const auto& [key, value] : rule.metadata)
+    parts.push_back(std::string("metadata ").append(key).append("=").append(value));
   return parts.empty() ? "every node" : join(parts, ", ");
 }
 

@@ -41,7 +41,7 @@ Status read_word(const Place& at, std::span<const Word<T>> words, T& out) {
     }
     names.emplace_back(word.text);
   }
-  const Status status = at.wrong("one of " + join(names, ", "));
+  Status status = at.wrong("one of " + join(names, ", "));
   if (!at.value.is_string()) return status;
   return invalid_argument(status.message() + "." +
                           did_you_mean(at.value.get_ref<const std::string&>(), names));

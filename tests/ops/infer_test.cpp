@@ -93,8 +93,8 @@ TEST_F(InferTest, ContradictionsNameNodeAndOperands) {
   const Status status = infer_types(
       *node("MatMul", {input("a", floats({2, 3})), input("b", floats({4, 5}))}), &model_);
   EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument,
-                                AllOf(HasSubstr("node 'n' (MatMul): "),
-                                      HasSubstr("float[2,3] 'a'"), HasSubstr("float[4,5] 'b'"))));
+                                AllOf(HasSubstr("node 'n' (MatMul): "), HasSubstr("float[2,3] 'a'"),
+                                      HasSubstr("float[4,5] 'b'"))));
 }
 
 TEST_F(InferTest, ContradictionsWithKnownResultsGiveBoth) {
