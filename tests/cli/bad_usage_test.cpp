@@ -49,6 +49,13 @@ TEST_F(BadInput, NumbersAndWords) {
   expect_refusal(convert("classifier.onnxtxt", {"--target", "abacus"}), 2, {"--target", "cpu"});
 }
 
+TEST_F(BadInput, EmptyPaths) {
+  expect_refusal(train({"--out", ""}), 2, {"--out: expected a path, got ''"});
+  expect_refusal({"convert", "classifier.onnxtxt", "-o", ""}, 2, {"--output: expected a path"});
+  for (const char* option : {"--report", "--json", "--policy", "--dump-to"})
+    expect_refusal(convert("classifier.onnxtxt", {option, ""}), 2, {option, "expected a path"});
+}
+
 TEST_F(BadInput, LossScale) {
   expect_refusal(train({"--loss-scale", "static"}), 2,
                  {"--loss-scale: expected dynamic, static:F or off"});

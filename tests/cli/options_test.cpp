@@ -277,6 +277,12 @@ linear (v, k, c) => (r) {
   EXPECT_EQ(weights("functions"), weights("classifier"));
 }
 
+TEST_F(Options, ConvertSaysThatAnOpsetIsNewerThanItKnows) {
+  write_model("new.onnxtxt", "(float[2,2] x) => (float[2,2] y) { y = MatMul(x, x) }", 999);
+  const CommandResult result = expect_success({"convert", "new.onnxtxt", "-o", "m.onnx", "-q"});
+  EXPECT_NE(result.err.find("warning: opset 999 is newer than"), std::string::npos) << result.err;
+}
+
 TEST_F(Options, ConvertWritesAllItsFiles) {
   const CommandResult quiet = expect_success({"convert", "classifier.onnxtxt", "-o", "m.onnx", "-q",
                                               "--report", "r.html", "--json", "r.json"});

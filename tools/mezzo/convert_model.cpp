@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "compiler/onnx/check.h"
 #include "compiler/onnx/export.h"
 #include "compiler/onnx/import.h"
 #include "passes/pipeline.h"
@@ -41,6 +42,11 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   import_options.warnings = &converted.records.warnings;
   import_options.data_files = &converted.data_files;
   MEZZO_ASSIGN_OR_RETURN(converted.model, load_model(path, import_options));
+  if (converted.model->opset() > newest_opset()) {
+    converted.records.warnings.push_back("opset " + std::to_string(converted.model->opset()) +
+                                         " is newer than " + std::to_string(newest_opset()) +
+                                         ", the newest that this build knows");
+  }
   passes::PassContext ctx;
   ctx.policy = policy;
   ctx.padding = padding;

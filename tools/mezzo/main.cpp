@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/support/mapping_guard.h"
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/config_file.h"
+#include "tools/mezzo/option_checks.h"
 
 namespace mezzo::cli {
 namespace {
@@ -150,6 +153,18 @@ int parse(CLI::App& app, CLI::App* command, std::vector<std::string> arguments) 
   return -1;
 }
 
+// An unset variable in a script must not turn an option off in silence.
+void refuse_empty_names(CLI::App& command) {
+  constexpr std::string_view kPaths[] = {"FILE", "DIR", "HTML", "JSON", "MODEL", "NPZ"};
+  for (CLI::Option* option : command.get_options()) {
+    if (std::find(std::begin(kPaths), std::end(kPaths), option->get_type_name()) !=
+        std::end(kPaths))
+      option->check(accepted_by([](const std::string& text) {
+        return text.empty() ? invalid_argument("expected a path, got ''") : ok_status();
+      }));
+  }
+}
+
 int run(const std::vector<std::string>& arguments) {
   CLI::App app{"mezzo rewrites ONNX models to mixed precision and trains them without Python.",
                "mezzo"};
@@ -169,6 +184,7 @@ int run(const std::vector<std::string>& arguments) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->footer(std::string("Examples:\n") + command.examples);
     Work of_command = command.add(*sub);
+    refuse_empty_names(*sub);
     if (arguments.empty() || arguments[0] != command.name) continue;
     chosen = sub;
     work = std::move(of_command);
