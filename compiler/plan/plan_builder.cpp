@@ -32,12 +32,21 @@ class PlanBuilder {
  private:
   proto::Plan& plan() { return draft_.plan; }
 
+  // ", as --dim seq=32", by the name of the first that has one.
+  static std::string example_size(const Value& value) {
+    if (!value.type.is_tensor() || !value.tensor_type().shape) return "";
+    for (const Dim& dim : *value.tensor_type().shape) {
+      if (!dim.known() && !dim.symbol.empty()) return ", as --dim " + dim.symbol + "=32";
+    }
+    return "";
+  }
+
   StatusOr<int> add_tensor(const Value& value, proto::Role role, int alias_of = -1) {
     if (!value.type.is_tensor() || value.dtype() == DType::kNone ||
         !value.tensor_type().has_static_shape()) {
       return unimplemented("value '" + value.name() + "': expected a static shape, got " +
-                           to_string(value.type) +
-                           ". Hint: give symbolic dimensions a size, for example --dim batch=32");
+                           to_string(value.type) + ". Hint: give open dimensions a size" +
+                           example_size(value));
     }
     const int index = plan().tensors_size();
     proto::Tensor* tensor = plan().add_tensors();

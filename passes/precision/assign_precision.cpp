@@ -98,8 +98,8 @@ class Assigner {
       decision.rule = Rule::kCut;
       decision.cause = "what passes its border has the type that costs least";
     }
-    decision.dtype =
-        low ? ctx_.policy.low : (c.freedom == Freedom::kNotFloat ? DType::kNone : DType::kFloat32);
+    decision.dtype = low ? ctx_.policy.low
+                         : (c.freedom == Freedom::kNotFloat ? low_already(node) : DType::kFloat32);
     const double runs = labels_.runs(*node.graph());
     decision.flops = flops(node) * runs;
     decision.bytes = static_cast<std::uint64_t>(std::min(

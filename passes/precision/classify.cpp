@@ -43,6 +43,16 @@ bool settle(Classification& out, Freedom freedom, Rule rule, std::string cause) 
 
 }  // namespace
 
+DType low_already(const Node& node) {
+  if (node.is("Constant")) return DType::kNone;
+  for (const auto& values : {node.results(), node.operands()}) {
+    for (const Value* value : values) {
+      if (value != nullptr && is_low(value->dtype())) return value->dtype();
+    }
+  }
+  return DType::kNone;
+}
+
 StatusOr<Classifier> Classifier::create(const Model& model, const PassContext& ctx,
                                         std::unordered_map<const Node*, std::string> groups) {
   MEZZO_ASSIGN_OR_RETURN(RuleMatcher rules, RuleMatcher::create(ctx.policy));
@@ -61,7 +71,10 @@ Classification Classifier::classify(const Node& node) {
   Classification out;
   if (!touches_fp32(node) || node.is("Constant")) {  // constants take the type their users want
     settle(out, Freedom::kNotFloat, Rule::kNotFloat,
-           node.is("Constant") ? "a constant" : "no FP32 operand or result");
+           node.is("Constant") ? "a constant"
+           : low_already(node) != DType::kNone
+               ? "is " + std::string(dtype_name(low_already(node))) + " already"
+               : "no FP32 operand or result");
     return out;
   }
   const OpDef* def = find_op(node);

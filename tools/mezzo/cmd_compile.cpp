@@ -93,6 +93,8 @@ Work add_compile(CLI::App& app) {
   app.add_flag("--explain", command->explain, "Print the kernel that every step gets");
   app.add_flag("--timing", command->timing, "Print what every pass took");
   command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/false);
+  app.get_option("--precision")
+      ->description("Low type, or fp32 (default: fp32; with --train as for train)");
   command->dims.add_to(app);
   command->dump.add_to(app);
   return [command] { return command->run(); };

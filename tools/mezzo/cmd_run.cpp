@@ -38,6 +38,11 @@ struct RunCommand {
   StatusOr<std::unique_ptr<runtime::Executor>> prepare(const runtime::NpzFile& file) const {
     const runtime::ExecutorOptions options{threads.count(), kernels::Backend::kCpu, false};
     if (model.ends_with(".plan")) {
+      if (policy.ask_for_precision() || policy.force_fp32) {
+        return invalid_argument(model +
+                                ": a plan's precision is settled. Hint: give the policy to " +
+                                "`mezzo compile`");
+      }
       MEZZO_ASSIGN_OR_RETURN(const runtime::LoadedPlan loaded, runtime::load_plan(model));
       return runtime::Executor::create(loaded.plan, loaded.weights, options);
     }
@@ -102,6 +107,7 @@ Work add_run(CLI::App& app) {
       ->required()
       ->type_name("NPZ");
   command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/false);
+  app.get_option("--precision")->description("Low type, or fp32 (default)");
   command->dims.add_to(app);
   command->threads.add_to(app);
   return [command] { return command->run(); };

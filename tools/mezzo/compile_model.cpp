@@ -44,7 +44,8 @@ StatusOr<std::map<std::string, std::int64_t>> symbol_values(const Graph& graph,
   for (const auto& [name, size] : options.dims) {
     if (std::find(symbols.begin(), symbols.end(), name) == symbols.end()) {
       return invalid_argument("--dim " + name + ": no input has a dimension of that name." +
-                              did_you_mean(name, symbols));
+                              did_you_mean(name, symbols) +
+                              (symbols.empty() ? "" : " There are " + join(symbols, ", ")));
     }
   }
   return values;

@@ -116,8 +116,9 @@ Status check_pins(const passes::PrecisionPolicy& policy, const Records& records)
           return pattern.matches(node.node) || node.cause == "--pin " + text;
         });
     if (!used) {
-      return invalid_argument("--pin '" + printable(text) +
-                              "': matches no node. Hint: `mezzo inspect` lists their names");
+      return invalid_argument(
+          "--pin '" + printable(text) +
+          "': matches no node. Hint: `mezzo report MODEL --text` lists their names");
     }
   }
   return ok_status();
@@ -143,9 +144,20 @@ Status check_ops(const char* option, const std::vector<std::string>& ops,
   return ok_status();
 }
 
+// Nodes without a name, which rules know by their results, are not looked for here.
+bool names_a_node(const passes::PolicyRule& rule, const Records& records) {
+  const StatusOr<Pattern> pattern = Pattern::compile(rule.node, "node");
+  return !pattern.ok() ||
+         std::any_of(records.nodes.begin(), records.nodes.end(), [&](const NodeDecision& node) {
+           return pattern->matches(node.node) || node.cause.find(rule.origin) != std::string::npos;
+         });
+}
+
 void warn_of_slips(const passes::PrecisionPolicy& policy, const std::vector<std::string>& names,
                    Records& records) {
   for (const passes::PolicyRule& rule : policy.rules) {
+    if (!rule.node.empty() && !names_a_node(rule, records))
+      records.warnings.push_back(passes::source_of(rule) + ": 'node' matches no node of the model");
     for (const std::string& op : rule.ops) {
       if (std::binary_search(names.begin(), names.end(), op)) continue;
       const std::string suggestion = did_you_mean(op, names);

@@ -95,10 +95,15 @@ function showDetails(i, select) {
 
 // Records that are not in the picture: constants, nodes that later passes removed, weights stored
 // low, casts that were folded.
+function whereRecordIs(decision) {
+  if (decision.scope) return `Stands in ${decision.scope.replace(/ > $/, "")}: graphs inside nodes are not drawn.`;
+  return decision.op === "Constant" ? "Constants are not drawn." : "No longer in the converted graph.";
+}
+
 function showNodeRecord(decision) {
   byId("details").replaceChildren(element("p", {class: "title"}, decision.op, typeTag(decision.dtype)),
-    element("p", {class: "mono"}, decision.name), ...nodeFacts(decision),
-    element("p", {class: "soft"}, decision.op === "Constant" ? "Constants are not drawn." : "No longer in the converted graph."));
+    element("p", {class: "mono"}, decision.scope + decision.name), ...nodeFacts(decision),
+    element("p", {class: "soft"}, whereRecordIs(decision)));
 }
 
 function showCastRecord(cast, select) {
