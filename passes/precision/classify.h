@@ -25,8 +25,8 @@ struct Classification {
   LowSlots slots;
 };
 
-// The 16-bit type that the model itself gives to results or operands of the node; kNone if none, and
-// for Constant, which computes nothing.
+// The 16-bit type that the model itself gives to results or operands of the node; kNone if none,
+// and for Constant, which computes nothing.
 DType low_already(const Node& node);
 
 class Classifier {
