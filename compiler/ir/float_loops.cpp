@@ -10,10 +10,6 @@
 namespace mezzo {
 namespace {
 
-// Elements of a file: at any address, in the guise of other types.
-using File32 [[gnu::aligned(1), gnu::may_alias]] = std::uint32_t;
-using File16 [[gnu::aligned(1), gnu::may_alias]] = std::uint16_t;
-
 constexpr std::uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
 // 0xffffffff if `condition`, else 0.
@@ -62,12 +58,12 @@ struct ToBF16 {
 template <typename To, Overflow overflow>
 [[gnu::always_inline]] inline void narrow(const std::byte* __restrict source,
                                           std::byte* __restrict target, std::size_t elems) {
-  const auto* from = reinterpret_cast<const File32*>(source);
-  auto* to = reinterpret_cast<File16*>(target);
   for (std::size_t i = 0; i < elems; ++i) {
-    std::uint32_t bits = from[i];
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, source + i * sizeof bits, sizeof bits);  // files align nothing
     if constexpr (overflow == Overflow::kSaturate) bits = clamp(bits, To::kMax);
-    to[i] = static_cast<std::uint16_t>(To::round(bits));
+    const auto rounded = static_cast<std::uint16_t>(To::round(bits));
+    std::memcpy(target + i * sizeof rounded, &rounded, sizeof rounded);
   }
 }
 

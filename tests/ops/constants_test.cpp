@@ -82,16 +82,6 @@ TEST_F(ConstantsTest, RefusesSparseValuesWhoseIndicesLeaveTheTensor) {
   EXPECT_EQ(constant_of(constant_node("sparse_value", huge)), nullptr);
 }
 
-TEST_F(ConstantsTest, RefusesSparseValuesThatCannotBeRead) {
-  // Only floating types are cast when read; this one is an error of its stream.
-  auto values = std::make_shared<const Tensor>(DType::kFloat32, std::vector<std::int64_t>{1},
-                                               Tensor::CastOf{ints({1}, {8}), false});
-  EXPECT_EQ(constant_of(constant_node("sparse_value",
-                                      std::make_shared<const SparseTensor>(SparseTensor{
-                                          std::move(values), ints({1}, {1}), "", {2, 3}, ""}))),
-            nullptr);
-}
-
 TEST_F(ConstantsTest, LooksThroughIdentityButStoresAtTheSource) {
   Value* weight = graph_.add_initializer("w", floats({1}, {3}));
   Value* copy = identity(identity(weight));
