@@ -57,6 +57,7 @@ struct ExternalEntry {
 
 StatusOr<ExternalEntry> parse_external(const onnx::TensorProto& proto) {
   ExternalEntry entry;
+  const std::string* elided = nullptr;
   for (const auto& pair : proto.external_data()) {
     if (pair.key() == "location") {
       entry.location = pair.value();
@@ -65,8 +66,12 @@ StatusOr<ExternalEntry> parse_external(const onnx::TensorProto& proto) {
     } else if (pair.key() == "length") {
       MEZZO_ASSIGN_OR_RETURN(entry.length, parse_number("length", pair.value()));
     } else if (pair.key() == kElidedLocation) {
-      MEZZO_ASSIGN_OR_RETURN(entry.elided, parse_number(kElidedLocation, pair.value()));
+      elided = &pair.value();
     }
+  }
+  // Beside another location the key is the file's own, and means nothing to us.
+  if (entry.location == kElidedLocation && elided != nullptr) {
+    MEZZO_ASSIGN_OR_RETURN(entry.elided, parse_number(kElidedLocation, *elided));
   }
   if (entry.location.empty()) {
     return invalid_argument("external data: expected a location, got none");
@@ -158,7 +163,7 @@ StatusOr<Tensor::Storage> TensorReader::read_external(const onnx::TensorProto& p
     return invalid_argument("expected data in one place, got external data and data in the model");
   }
   MEZZO_ASSIGN_OR_RETURN(const ExternalEntry entry, parse_external(proto));
-  if (entry.location == kElidedLocation && entry.elided) {
+  if (entry.elided) {
     return invalid_argument(
         "expected data, got a tensor whose data were left out of a dump. Hint: dumps show a graph, "
         "use the model or a reproducer");
