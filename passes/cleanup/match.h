@@ -1,8 +1,11 @@
 // Small predicates for finding patterns in a graph.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "compiler/ir/graph.h"
@@ -14,6 +17,14 @@ namespace mezzo::passes {
 inline Node* producer_if(const Value* value, std::string_view op) {
   Node* node = value == nullptr ? nullptr : value->producer();
   return node != nullptr && node->is(op) ? node : nullptr;
+}
+
+// Is the node one of these ONNX ops?
+inline bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
+  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
+}
+inline bool is_one_of(const Node* node, std::initializer_list<std::string_view> ops) {
+  return node != nullptr && is_one_of(*node, ops);
 }
 
 inline bool is_scalar(const Value* value, double expected, double tolerance = 1e-3) {

@@ -34,11 +34,6 @@ namespace {
 
 constexpr int kMostNodes = 16;  // longer chains of epsilons, scales and shapes nobody writes
 
-bool is_any(const Node* node, std::initializer_list<std::string_view> ops) {
-  return node != nullptr &&
-         std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node->is(op); });
-}
-
 bool is_constant(const Value* value) { return value != nullptr && constant_of(value) != nullptr; }
 
 // Operand 0, or the other one where that is a constant.
@@ -94,7 +89,7 @@ bool add_centring(Group& group, Value* centred) {
     group.add(sub);
     return true;
   }
-  if (!is_any(mean, {"ReduceMean", "GlobalAveragePool"}) || mean->operand(0) != sub->operand(0))
+  if (!is_one_of(mean, {"ReduceMean", "GlobalAveragePool"}) || mean->operand(0) != sub->operand(0))
     return false;
   group.add(mean);
   group.add(sub);
@@ -114,7 +109,7 @@ bool add_radicand(Group& group, Value* value) {
       if (add_centring(group, base)) group.centred = true;
       return reduced || node->is("ReduceSumSquare");
     }
-    if (is_any(node, {"ReduceMean", "ReduceSum", "GlobalAveragePool"})) {
+    if (is_one_of(node, {"ReduceMean", "ReduceSum", "GlobalAveragePool"})) {
       reduced = true;
       group.mean = group.mean || !node->is("ReduceSum");
       group.axes = node->is("GlobalAveragePool") ? "spatial" : axes_of(*node);
@@ -123,11 +118,11 @@ bool add_radicand(Group& group, Value* value) {
       if (squared_value(square) == nullptr) return false;
       group.add(square);
       group.centred = true;
-    } else if (is_any(node, {"Div", "Mul", "Add"})) {
+    } else if (is_one_of(node, {"Div", "Mul", "Add"})) {
       if (!is_constant(node->operand(0)) && !is_constant(node->operand(1))) return false;
       group.mean = group.mean || !node->is("Add");  // by a count
-    } else if (!is_any(node, {"Clip", "Max", "Relu", "Abs", "Unsqueeze", "Squeeze", "Reshape",
-                              "Cast", "Identity"})) {
+    } else if (!is_one_of(node, {"Clip", "Max", "Relu", "Abs", "Unsqueeze", "Squeeze", "Reshape",
+                                 "Cast", "Identity"})) {
       return false;
     }
     group.add(node);
@@ -140,7 +135,7 @@ bool add_radicand(Group& group, Value* value) {
 const Node* user_of(const Value* value, std::initializer_list<std::string_view> ops) {
   const Node* found = nullptr;
   for (const Use& use : value->uses()) {
-    if (!is_any(use.node, ops) || use.node == found) continue;
+    if (!is_one_of(use.node, ops) || use.node == found) continue;
     if (found != nullptr) return nullptr;
     found = use.node;
   }
@@ -228,7 +223,7 @@ std::string match_sum(const Node& sum, Group& group) {
   if (terms == nullptr || sum.result() == nullptr) return "";
   group.summed = {terms};
   const Node* positive = terms->producer();
-  if (is_any(positive, {"Abs", "Relu"})) group.summed.push_back(positive->operand(0));
+  if (is_one_of(positive, {"Abs", "Relu"})) group.summed.push_back(positive->operand(0));
   group.add(&sum);
   return add_quotient(group, sum.result(), /*inverse=*/false);
 }
@@ -286,8 +281,8 @@ std::string match_exponential(const Node& exp, Group& group) {
 std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) {
   std::unordered_map<const Node*, std::string> groups;
   for (const auto& node : graph.nodes()) {
-    const bool is_root = is_any(node.get(), {"Sqrt", "Pow", "ReduceL2"});
-    const bool is_sum = is_any(node.get(), {"ReduceL1", "ReduceSum"});
+    const bool is_root = is_one_of(node.get(), {"Sqrt", "Pow", "ReduceL2"});
+    const bool is_sum = is_one_of(node.get(), {"ReduceL1", "ReduceSum"});
     if (!is_root && !is_sum && !node->is("Exp")) continue;
     Group group;
     const std::string name = is_root  ? match_root(*node, group)
@@ -295,7 +290,7 @@ std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph) 
                                       : match_exponential(*node, group);
     if (name.empty()) continue;
     for (const Node* member : group.nodes) {
-      if (!is_any(member, {"Reshape", "Expand", "Unsqueeze", "Squeeze", "Cast"}))
+      if (!is_one_of(member, {"Reshape", "Expand", "Unsqueeze", "Squeeze", "Cast"}))
         groups.emplace(member, name);
     }
   }

@@ -5,16 +5,13 @@
 #include <string_view>
 
 #include "compiler/support/text.h"
+#include "passes/cleanup/match.h"
 #include "passes/cleanup/recognise.h"
 #include "passes/precision/reach_rules.h"
 #include "passes/precision/vanishing.h"
 
 namespace mezzo::passes {
 namespace {
-
-bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
-  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
-}
 
 constexpr int kDepth = 8, kBudget = 64;  // of searches along uses
 
