@@ -85,6 +85,10 @@ class Kernel {
   // InvalidArgument: a value in the data is wrong (a label or index out of range); outputs are then
   // undefined. Non-finite numbers are no error.
   virtual Status run(const KernelArguments& arguments) = 0;
+  // For the few operators whose result sizes depend on the data (NonZero, Unique, Compress,
+  // NonMaxSuppression): the request's dims are upper bounds, the buffer holds the elements packed
+  // in the actual dims, and after run() this sets them. All others leave `dims` as they are.
+  virtual void shrink_result(std::size_t /*output*/, std::vector<std::int64_t>& /*dims*/) const {}
   // Name of the implementation for `mezzo compile --explain`, for example
   // "onednn:brgconv:avx512_core_bf16".
   virtual std::string_view implementation() const = 0;
