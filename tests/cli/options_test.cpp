@@ -41,7 +41,7 @@ class Options : public CliTest {
 };
 
 constexpr const char* kCommandNames[] = {"convert", "train",  "compile", "run",
-                                         "inspect", "report", "opt"};
+                                         "inspect", "report", "bench",   "opt"};
 
 TEST_F(Options, HelpOfEveryCommand) {
   const CommandResult all = expect_success({"--help"});

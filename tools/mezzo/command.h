@@ -21,6 +21,7 @@ Work add_compile(CLI::App& app);
 Work add_run(CLI::App& app);
 Work add_inspect(CLI::App& app);
 Work add_report(CLI::App& app);
+Work add_bench(CLI::App& app);
 Work add_opt(CLI::App& app);
 
 }  // namespace mezzo::cli

@@ -58,6 +58,10 @@ constexpr Command kCommands[] = {
      "  mezzo report model.onnx --precision bf16 --text\n"
      "  mezzo report model.onnx --compare-presets\n",
      add_report},
+    {"bench", "Time a model in FP32 and in mixed precision, side by side.",
+     "  mezzo bench model.onnx --input x.npz\n"
+     "  mezzo bench model.onnx --dim batch=8 --precision bf16 --threads 2 --profile\n",
+     add_bench},
     {"opt", "Run named passes on a model or its text form: the developers' door.",
      "  mezzo opt --list-passes\n"
      "  mezzo opt graph.onnxtxt --passes=infer-shapes,fold-casts\n",
