@@ -65,6 +65,14 @@ struct KernelRequest {
   std::vector<TensorDesc> outputs;
   int threads =
       1;  // most threads run() may use; the result's bits may depend on it, on nothing else
+  // Per operand: where its bytes lie, if they are the same in every run and outlive the kernel,
+  // which may then bring them into another form once. Null for all others; may be shorter than
+  // `inputs`. run() is given the operand all the same.
+  std::vector<const void*> constants{};
+
+  const void* constant(std::size_t input) const {
+    return input < constants.size() ? constants[input] : nullptr;
+  }
 };
 
 // Buffers of one run, in the order of the request's operands; null where the desc is not present.
@@ -82,6 +90,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Memory of its own, as for constant operands in another form.
+  virtual std::size_t held_bytes() const { return 0; }
   // InvalidArgument: a value in the data is wrong (a label or index out of range); outputs are then
   // undefined. Non-finite numbers are no error.
   virtual Status run(const KernelArguments& arguments) = 0;

@@ -29,6 +29,12 @@ MemoryDesc view(const Strided& strided, DType dtype) {
   return {strided.dims, library_type(dtype), strided.strides};
 }
 
+// Operand i as the request describes it, read as `strided`.
+Operand viewed(const SequenceBuilder& builder, const KernelRequest& request, std::size_t i,
+               const Strided& strided) {
+  return {builder.input(i).buffer, view(strided, request.inputs[i].dtype)};
+}
+
 // Operand `desc` in the compute dtype (still dense), read as `strided`.
 StatusOr<Operand> factor(SequenceBuilder& builder, const Operand& operand, const Strided& strided,
                          DType dtype) {
@@ -104,10 +110,17 @@ StatusOr<KernelPtr> prepare_product(const KernelRequest& request, const Product&
   SequenceBuilder builder(request);
   MEZZO_ASSIGN_OR_RETURN(const Operand a,
                          factor(builder, builder.input(0), shape.a, compute_dtype));
-  MEZZO_ASSIGN_OR_RETURN(const Operand b,
-                         factor(builder, builder.input(1), shape.b, compute_dtype));
+  // A constant matrix is packed once, in the order that the library asks for. Batches of matrices
+  // are not: it asks for none there.
+  const bool packs = request.constant(1) != nullptr && shape.b.dims.size() == 2;
+  Operand b;
+  if (packs) {
+    b.desc = any_desc(shape.b.dims, compute_dtype);
+  } else {
+    MEZZO_ASSIGN_OR_RETURN(b, factor(builder, builder.input(1), shape.b, compute_dtype));
+  }
 
-  std::vector<std::pair<int, Operand>> arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
+  std::vector<std::pair<int, Operand>> arguments = {{DNNL_ARG_SRC, a}};
   dnnl::primitive_attr attributes = base_attributes();
   dnnl::post_ops post_ops;
   MemoryDesc bias;
@@ -144,6 +157,11 @@ StatusOr<KernelPtr> prepare_product(const KernelRequest& request, const Product&
                                                          attributes);
                          }));
   MEZZO_ASSIGN_OR_RETURN(const MatMul primitive, attempt([&] { return MatMul(desc); }));
+  if (packs) {
+    MEZZO_ASSIGN_OR_RETURN(b,
+                           builder.as(viewed(builder, request, 1, shape.b), desc.weights_desc()));
+  }
+  arguments.emplace_back(DNNL_ARG_WEIGHTS, b);
   MEZZO_RETURN_IF_ERROR(builder.add(desc, primitive, arguments));
   MEZZO_RETURN_IF_ERROR(builder.store(dense, result));
   return builder.finish(implementation_name(desc.impl_info_str(), request, choice));

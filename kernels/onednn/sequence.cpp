@@ -1,6 +1,8 @@
 #include "kernels/onednn/sequence.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <numeric>
 
 #include "kernels/onednn/convert.h"
@@ -65,21 +67,27 @@ class CallStep final : public Step {
 class SequenceKernel final : public Kernel {
  public:
   SequenceKernel(std::vector<std::unique_ptr<Step>> steps, std::vector<std::size_t> offsets,
-                 std::size_t workspace_bytes, int threads, dnnl::stream stream,
-                 std::string implementation)
+                 std::vector<HeldMemory> held, std::size_t workspace_bytes, int threads,
+                 dnnl::stream stream, std::string implementation)
       : steps_(std::move(steps)),
         offsets_(std::move(offsets)),
+        held_(std::move(held)),
         workspace_bytes_(workspace_bytes),
         threads_(threads),
         stream_(std::move(stream)),
         implementation_(std::move(implementation)) {}
 
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t held_bytes() const override {
+    std::size_t bytes = 0;
+    for (const HeldMemory& memory : held_) bytes += memory.bytes();
+    return bytes;
+  }
   std::string_view implementation() const override { return implementation_; }
 
   Status run(const KernelArguments& arguments) override {
     const ThreadScope scope(threads_);
-    const Addresses addresses(arguments, offsets_);
+    const Addresses addresses(arguments, offsets_, held_);
     for (const auto& step : steps_) MEZZO_RETURN_IF_ERROR(step->run(addresses, stream_.get()));
     return ok_status();
   }
@@ -87,6 +95,7 @@ class SequenceKernel final : public Kernel {
  private:
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::size_t> offsets_;
+  std::vector<HeldMemory> held_;
   std::size_t workspace_bytes_;
   int threads_;
   dnnl::stream stream_;
@@ -100,6 +109,22 @@ Operand described(Buffer::Place place, std::size_t i, const TensorDesc& desc) {
 
 }  // namespace
 
+void HeldMemory::Free::operator()(std::byte* data) const {
+  ::operator delete[](data, std::align_val_t{kAlignment});
+}
+
+StatusOr<HeldMemory> HeldMemory::allocate(std::size_t bytes) {
+  HeldMemory memory;
+  memory.bytes_ = align(bytes);
+  memory.data_.reset(static_cast<std::byte*>(
+      ::operator new[](memory.bytes_, std::align_val_t{kAlignment}, std::nothrow)));
+  if (!memory.data_) {
+    return invalid_argument("no memory for " + std::to_string(bytes) + " bytes of weights");
+  }
+  std::memset(memory.data(), 0, memory.bytes());
+  return memory;
+}
+
 void* Addresses::of(const Buffer& buffer) const {
   switch (buffer.place) {
     case Buffer::Place::kInput:
@@ -107,6 +132,7 @@ void* Addresses::of(const Buffer& buffer) const {
     case Buffer::Place::kOutput: return arguments_.outputs[buffer.index];
     case Buffer::Place::kTemporary:
       return static_cast<std::byte*>(arguments_.workspace) + offsets_[buffer.index];
+    case Buffer::Place::kHeld: return held_[buffer.index].data();
   }
   return nullptr;
 }
@@ -126,9 +152,32 @@ Operand SequenceBuilder::temporary(const MemoryDesc& desc) {
 
 StatusOr<Operand> SequenceBuilder::as(const Operand& from, const MemoryDesc& wanted) {
   if (same_places(from.desc, wanted)) return Operand{from.buffer, wanted};
+  if (from.buffer.place == Buffer::Place::kInput) {
+    const void* bytes = request_.constant(from.buffer.index);
+    if (bytes != nullptr) return pack(from, wanted, bytes);
+  }
   const Operand to = temporary(wanted);
   MEZZO_RETURN_IF_ERROR(store(from, to));
   return to;
+}
+
+// Runs the steps that store() would add, here and now.
+StatusOr<Operand> SequenceBuilder::pack(const Operand& from, const MemoryDesc& wanted,
+                                        const void* bytes) {
+  MEZZO_ASSIGN_OR_RETURN(HeldMemory memory, HeldMemory::allocate(wanted.get_size()));
+  KernelRequest request;
+  request.threads = request_.threads;
+  SequenceBuilder packer(request);
+  MEZZO_RETURN_IF_ERROR(
+      packer.store({{Buffer::Place::kInput, 0}, from.desc}, {{Buffer::Place::kOutput, 0}, wanted}));
+  MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, packer.finish("pack"));
+  MEZZO_ASSIGN_OR_RETURN(const HeldMemory workspace,
+                         HeldMemory::allocate(kernel->workspace_bytes()));
+  const void* const inputs[] = {bytes};
+  void* const outputs[] = {memory.data()};
+  MEZZO_RETURN_IF_ERROR(kernel->run({inputs, outputs, workspace.data()}));
+  held_.push_back(std::move(memory));
+  return Operand{{Buffer::Place::kHeld, held_.size() - 1}, wanted};
 }
 
 Operand SequenceBuilder::place_for(const Operand& result, const MemoryDesc& computed) {
@@ -252,8 +301,8 @@ StatusOr<std::unique_ptr<Kernel>> SequenceBuilder::finish(std::string implementa
   std::vector<std::size_t> offsets;
   const std::size_t workspace_bytes = plan_workspace(offsets);
   return std::unique_ptr<Kernel>(std::make_unique<SequenceKernel>(
-      std::move(steps_), std::move(offsets), workspace_bytes, request_.threads, std::move(stream),
-      std::move(implementation)));
+      std::move(steps_), std::move(offsets), std::move(held_), workspace_bytes, request_.threads,
+      std::move(stream), std::move(implementation)));
 }
 
 }  // namespace mezzo::kernels::onednn

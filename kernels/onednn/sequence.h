@@ -22,9 +22,9 @@ namespace mezzo::kernels::onednn {
 
 // Where a tensor of a sequence lies.
 struct Buffer {
-  enum class Place : std::uint8_t { kInput, kOutput, kTemporary };
+  enum class Place : std::uint8_t { kInput, kOutput, kTemporary, kHeld };
   Place place = Place::kInput;
-  std::size_t index = 0;  // number of the operand, the result or the temporary
+  std::size_t index = 0;  // number of the operand, the result, the temporary or what is held
   bool operator==(const Buffer&) const = default;
 };
 
@@ -34,16 +34,34 @@ struct Operand {
   MemoryDesc desc;
 };
 
+// Memory that a kernel owns: a constant operand in the form its primitive reads.
+class HeldMemory {
+ public:
+  // All bytes are zero. InvalidArgument where the machine has not so much memory.
+  static StatusOr<HeldMemory> allocate(std::size_t bytes);
+  std::byte* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_ = 0;
+};
+
 // The addresses of one run.
 class Addresses {
  public:
-  Addresses(const KernelArguments& arguments, std::span<const std::size_t> offsets)
-      : arguments_(arguments), offsets_(offsets) {}
+  Addresses(const KernelArguments& arguments, std::span<const std::size_t> offsets,
+            std::span<const HeldMemory> held)
+      : arguments_(arguments), offsets_(offsets), held_(held) {}
   void* of(const Buffer& buffer) const;
 
  private:
   const KernelArguments& arguments_;
   std::span<const std::size_t> offsets_;  // of the temporaries, in the workspace
+  std::span<const HeldMemory> held_;
 };
 
 class Step {
@@ -66,7 +84,7 @@ class SequenceBuilder {
   Operand temporary(const MemoryDesc& desc);
 
   // `from` in the dtype and layout of `wanted`: itself where that is the same, else a temporary
-  // that a cast or a reorder fills.
+  // that a cast or a reorder fills. A constant operand is brought there now, for all runs.
   StatusOr<Operand> as(const Operand& from, const MemoryDesc& wanted);
   // Where a primitive shall write what store() brings to `result`: `result` itself if `computed`
   // is its description, else a temporary.
@@ -90,6 +108,7 @@ class SequenceBuilder {
     std::size_t last_step = 0;
   };
   void use(const Buffer& buffer);  // by the step that is added next
+  StatusOr<Operand> pack(const Operand& from, const MemoryDesc& wanted, const void* bytes);
   Status reorder(const Operand& from, const Operand& to);
   void cast_f16(const Operand& from, const Operand& to);  // to or from float32, equal strides
   std::size_t plan_workspace(std::vector<std::size_t>& offsets) const;
@@ -97,6 +116,7 @@ class SequenceBuilder {
   const KernelRequest& request_;
   std::vector<Temporary> temporaries_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<HeldMemory> held_;
 };
 
 }  // namespace mezzo::kernels::onednn

@@ -114,6 +114,8 @@ StatusOr<Executor::PreparedStep> Executor::prepare_step(const proto::Step& step)
   for (const int input : step.inputs()) {
     request.inputs.push_back(input < 0 ? kernels::TensorDesc{} : describe(plan_->tensors(input)));
     prepared.inputs.push_back(input < 0 ? nullptr : data(input));
+    const bool constant = input >= 0 && plan_->tensors(input).role() == proto::ROLE_CONSTANT;
+    request.constants.push_back(constant ? data(input) : nullptr);
   }
   for (const int output : step.outputs()) {
     request.outputs.push_back(output < 0 ? kernels::TensorDesc{}
@@ -135,6 +137,7 @@ Status Executor::prepare() {
     for (const proto::Step& step : phase.steps()) {
       MEZZO_ASSIGN_OR_RETURN(PreparedStep prepared_step, prepare_step(step));
       workspace_bytes = std::max(workspace_bytes, prepared_step.kernel->workspace_bytes());
+      memory_.held_bytes += prepared_step.kernel->held_bytes();
       prepared.steps.push_back(std::move(prepared_step));
     }
   }

@@ -42,7 +42,8 @@ struct MemoryUse {
   std::uint64_t arena_bytes = 0;      // as planned, all arenas
   std::uint64_t workspace_bytes = 0;  // shared by all kernels
   std::uint64_t copied_bytes = 0;     // constants that could not be used where they are mapped
-  std::uint64_t total() const { return arena_bytes + workspace_bytes + copied_bytes; }
+  std::uint64_t held_bytes = 0;       // by kernels: constants in the form they read
+  std::uint64_t total() const { return arena_bytes + workspace_bytes + copied_bytes + held_bytes; }
 };
 
 class Executor {

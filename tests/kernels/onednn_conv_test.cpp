@@ -82,12 +82,14 @@ void compare(Random& random, KernelRequest request, std::int64_t depth) {
   request.threads = static_cast<int>(pick(random, 1, 2));
   std::vector<Values> operands;
   for (const TensorDesc& desc : request.inputs) operands.push_back(random_values(random, desc));
-  const Outcome got = run_onednn(request, operands);
-  if (got.results.empty()) return;
   const Outcome expected = run_reference(request, operands);
-  expect_close(got.results[0], expected.results[0], request.outputs[0].dtype,
-               sum_slack(magnitudes(request, operands), depth),
-               describe(request) + "\n  by " + got.implementation);
+  const Values slack = sum_slack(magnitudes(request, operands), depth);
+  for (const Outcome& got :
+       {run_onednn(request, operands), run_onednn_on_constants(request, operands)}) {
+    if (got.results.empty()) return;
+    expect_close(got.results[0], expected.results[0], request.outputs[0].dtype, slack,
+                 describe(request) + "\n  by " + got.implementation);
+  }
 }
 
 std::int64_t product(const Dims& dims, std::size_t from) {

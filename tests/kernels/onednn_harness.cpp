@@ -70,6 +70,13 @@ std::vector<Guarded> make_buffers(const std::vector<TensorDesc>& descs) {
   return buffers;
 }
 
+void fill(Guarded& buffer, const TensorDesc& desc, const Values& values) {
+  for (std::size_t j = 0; desc.present() && j < values.size(); ++j) {
+    write(buffer.get() + dtype_bytes(desc.dtype, static_cast<std::int64_t>(j)), desc.dtype,
+          values[j]);
+  }
+}
+
 Outcome run(Kernel& kernel, const KernelRequest& request, const std::vector<Values>& operands) {
   std::vector<Guarded> inputs = make_buffers(request.inputs);
   std::vector<Guarded> outputs = make_buffers(request.outputs);
@@ -77,12 +84,8 @@ Outcome run(Kernel& kernel, const KernelRequest& request, const std::vector<Valu
   std::vector<const void*> input_addresses;
   std::vector<void*> output_addresses;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const DType dtype = request.inputs[i].dtype;
     input_addresses.push_back(request.inputs[i].present() ? inputs[i].get() : nullptr);
-    for (std::size_t j = 0; request.inputs[i].present() && j < operands[i].size(); ++j) {
-      write(inputs[i].get() + dtype_bytes(dtype, static_cast<std::int64_t>(j)), dtype,
-            operands[i][j]);
-    }
+    fill(inputs[i], request.inputs[i], operands[i]);
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     output_addresses.push_back(request.outputs[i].present() ? outputs[i].get() : nullptr);
@@ -149,6 +152,17 @@ Outcome run_onednn(const KernelRequest& request, const std::vector<Values>& oper
     return {};
   }
   return run(**kernel, request, operands);
+}
+
+Outcome run_onednn_on_constants(const KernelRequest& request, const std::vector<Values>& operands) {
+  std::vector<Guarded> constants = make_buffers(request.inputs);
+  KernelRequest known = request;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    fill(constants[i], request.inputs[i], operands[i]);
+    const bool given = i > 0 && request.inputs[i].present();
+    known.constants.push_back(given ? constants[i].get() : nullptr);
+  }
+  return run_onednn(known, operands);
 }
 
 Outcome run_reference(const KernelRequest& request, const std::vector<Values>& operands) {

@@ -37,6 +37,9 @@ struct Outcome {
 // reported as a GoogleTest failure.
 Outcome run_onednn(const KernelRequest& request, const std::vector<Values>& operands);
 
+// The same with all operands but the first given as constants when the kernel is prepared.
+Outcome run_onednn_on_constants(const KernelRequest& request, const std::vector<Values>& operands);
+
 // The reference with float64 results, on the same (rounded) operands.
 Outcome run_reference(const KernelRequest& request, const std::vector<Values>& operands);
 
