@@ -150,6 +150,14 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
   return passes;
 }
 
+std::vector<const PassInfo*> interpreter_pipeline(const PassContext& ctx) {
+  std::vector<const PassInfo*> passes;
+  if (!ctx.policy.force_fp32) passes = convert_pipeline(ctx);
+  for (const PassInfo* pass : by_name({"inline-functions", "raise-to-current"}))
+    passes.push_back(pass);
+  return passes;
+}
+
 std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {

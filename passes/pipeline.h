@@ -43,5 +43,7 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx);
 std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx);
 // The model as it is, for our runtime; in mixed precision unless the policy forces FP32.
 std::vector<const PassInfo*> run_pipeline(const PassContext& ctx);
+// The same for the interpreter (compiler/interpreter), which takes nearly everything as it is.
+std::vector<const PassInfo*> interpreter_pipeline(const PassContext& ctx);
 
 }  // namespace mezzo::passes

@@ -121,10 +121,18 @@ std::uint64_t total_weight_bytes(const Graph& graph) {
 }  // namespace
 
 StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options) {
-  Compiled compiled;
+  std::vector<std::string> data_files;
   ImportOptions import_options;
-  import_options.data_files = &compiled.data_files;
-  MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, load_model(path, import_options));
+  import_options.data_files = &data_files;
+  MEZZO_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(path, import_options));
+  MEZZO_ASSIGN_OR_RETURN(Compiled compiled, compile_loaded(std::move(model), path, options));
+  compiled.data_files = std::move(data_files);
+  return compiled;
+}
+
+StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::string& path,
+                                  const CompileOptions& options) {
+  Compiled compiled;
   bind_unnamed_batch(*model->graph, options.batch_size);
   auto symbols = symbol_values(*model->graph, options);
   if (!symbols.ok()) return symbols.status().with_context(path);

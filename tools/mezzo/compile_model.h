@@ -41,6 +41,9 @@ struct Compiled {
 
 // `path` is an .onnx or .onnxtxt file.
 StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options);
+// A model that is loaded already, from `path`; data_files stays empty.
+StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::string& path,
+                                  const CompileOptions& options);
 
 // Weights straight from the compiled model, for running in the same process.
 runtime::WeightSource weights_of(const std::shared_ptr<PlanDraft>& draft);

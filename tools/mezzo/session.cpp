@@ -1,0 +1,140 @@
+#include "tools/mezzo/session.h"
+
+#include <cstring>
+
+#include "compiler/ir/clone.h"
+#include "compiler/onnx/import.h"
+#include "compiler/support/text.h"
+#include "passes/pass_runner.h"
+#include "passes/pipeline.h"
+#include "runtime/exec/plan_file.h"
+
+namespace mezzo::cli {
+namespace {
+
+GraphPort port_of(const proto::Plan& plan, const proto::Port& port) {
+  const proto::Tensor& tensor = plan.tensors(port.tensor());
+  return {port.name(),
+          TensorType::of(static_cast<DType>(tensor.dtype()),
+                         {tensor.dims().begin(), tensor.dims().end()}),
+          false};
+}
+
+bool all_tensors(const std::vector<RuntimeValue>& values) {
+  for (const RuntimeValue& value : values) {
+    if (!value.is_tensor()) return false;
+  }
+  return true;
+}
+
+std::string signature(const std::vector<RuntimeValue>& values) {
+  std::string key;
+  for (const RuntimeValue& value : values) key += to_string(value.tensor.type()) + ";";
+  return key;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Session>> Session::open(const std::string& path,
+                                                 const SessionOptions& options) {
+  std::unique_ptr<Session> session(new Session(path, options));
+  MEZZO_RETURN_IF_ERROR(path.ends_with(".plan") ? session->open_plan() : session->open_model());
+  return session;
+}
+
+Status Session::open_plan() {
+  MEZZO_ASSIGN_OR_RETURN(const runtime::LoadedPlan loaded, runtime::load_plan(path_));
+  for (const proto::Port& port : loaded.plan->inputs())
+    inputs_.push_back(port_of(*loaded.plan, port));
+  for (const proto::Port& port : loaded.plan->outputs())
+    outputs_.push_back(port_of(*loaded.plan, port));
+  MEZZO_ASSIGN_OR_RETURN(
+      auto executor, runtime::Executor::create(loaded.plan, loaded.weights,
+                                               {options_.threads, kernels::Backend::kCpu, false}));
+  plans_.emplace("", std::move(executor));
+  return ok_status();
+}
+
+Status Session::open_model() {
+  MEZZO_ASSIGN_OR_RETURN(model_, load_model(path_));
+  for (const Value* input : model_->graph->inputs())
+    inputs_.push_back({input->name(), input->type, input->is_initializer()});
+  for (const Value* output : model_->graph->outputs())
+    outputs_.push_back({output->name(), output->type, false});
+  return ok_status();
+}
+
+StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& inputs) {
+  if (model_ == nullptr) return plans_.begin()->second.get();
+  if (!all_tensors(inputs)) return nullptr;  // a default stands in, an optional or a sequence
+  const std::string key = signature(inputs);
+  const auto known = plans_.find(key);
+  if (known != plans_.end()) return known->second.get();
+  CompileOptions compile = options_.compile;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    compile.input_dims.emplace(inputs_[i].name, inputs[i].tensor.dims);
+  auto compiled = compile_loaded(clone_model(*model_), path_, compile);
+  std::unique_ptr<runtime::Executor> executor;
+  if (compiled.ok()) {
+    auto made = runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
+                                          {options_.threads, kernels::Backend::kCpu, false});
+    if (made.ok()) executor = std::move(made).value();
+    if (!made.ok() && made.status().code() != StatusCode::kUnimplemented)
+      return made.status().with_context(path_);
+  } else if (compiled.status().code() != StatusCode::kUnimplemented) {
+    return compiled.status();
+  }
+  return plans_.emplace(key, std::move(executor)).first->second.get();
+}
+
+StatusOr<std::vector<RuntimeValue>> Session::run(std::vector<RuntimeValue> inputs) {
+  MEZZO_ASSIGN_OR_RETURN(runtime::Executor* const executor, plan_for(inputs));
+  if (executor != nullptr) return execute(*executor, inputs);
+  return interpret(std::move(inputs));
+}
+
+StatusOr<std::vector<RuntimeValue>> Session::execute(
+    runtime::Executor& executor, const std::vector<RuntimeValue>& inputs) const {
+  const proto::Plan& plan = executor.plan();
+  for (int i = 0; i < plan.inputs_size(); ++i) {
+    // Inputs with a default are no ports of a plan.
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      if (inputs_[k].name != plan.inputs(i).name()) continue;
+      const int tensor = plan.inputs(i).tensor();
+      if (const std::uint64_t bytes = executor.bytes(tensor); bytes > 0)
+        std::memcpy(executor.data(tensor), inputs[k].tensor.data.get(), bytes);
+    }
+  }
+  const Status status = executor.run(proto::PHASE_FORWARD);
+  if (!status.ok()) return status.with_context(path_);
+  std::vector<RuntimeValue> outputs;
+  for (const proto::Port& port : plan.outputs()) {
+    const proto::Tensor& tensor = plan.tensors(port.tensor());
+    const std::uint64_t bytes = executor.bytes(port.tensor());
+    MEZZO_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> copy, pool_->allocate(bytes));
+    if (bytes > 0) std::memcpy(copy.get(), executor.data(port.tensor()), bytes);
+    outputs.emplace_back(HostTensor{
+        static_cast<DType>(tensor.dtype()), {tensor.dims().begin(), tensor.dims().end()}, copy});
+  }
+  return outputs;
+}
+
+StatusOr<std::vector<RuntimeValue>> Session::interpret(std::vector<RuntimeValue> inputs) {
+  if (interpreter_ == nullptr) {
+    auto model = clone_model(*model_);
+    passes::PassContext ctx;
+    ctx.policy = options_.compile.policy;
+    MEZZO_RETURN_IF_ERROR(
+        passes::run_passes(*model, ctx, passes::interpreter_pipeline(ctx)).with_context(path_));
+    interpreted_ = std::move(model);
+    InterpreterOptions options;
+    options.threads = options_.threads;
+    options.most_iterations = options_.most_iterations;
+    interpreter_ = std::make_unique<Interpreter>(*interpreted_, options);
+  }
+  auto outputs = interpreter_->run(std::move(inputs));
+  if (!outputs.ok()) return outputs.status().with_context(path_);
+  return outputs;
+}
+
+}  // namespace mezzo::cli

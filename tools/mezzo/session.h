@@ -1,0 +1,59 @@
+// Runs a model or plan on whatever inputs it is given: a plan per set of input shapes, made when
+// they first come and kept; and where a graph cannot become a plan (sizes that depend on the data,
+// control flow, sequences), the interpreter.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/interpreter/interpreter.h"
+#include "compiler/ir/graph.h"
+#include "compiler/support/status.h"
+#include "runtime/exec/executor.h"
+#include "tools/mezzo/compile_model.h"
+#include "tools/mezzo/value_io.h"
+
+namespace mezzo::cli {
+
+struct SessionOptions {
+  CompileOptions compile;  // policy and --dim; shapes come from the inputs
+  int threads = 1;
+  std::uint64_t most_iterations = 1'000'000;  // of a Loop
+};
+
+class Session {
+ public:
+  // `path`: an ONNX model, or a .plan file, which has one set of shapes.
+  static StatusOr<std::unique_ptr<Session>> open(const std::string& path,
+                                                 const SessionOptions& options);
+
+  const std::vector<GraphPort>& inputs() const { return inputs_; }
+  const std::vector<GraphPort>& outputs() const { return outputs_; }
+
+  // One value per input and per output, in order.
+  StatusOr<std::vector<RuntimeValue>> run(std::vector<RuntimeValue> inputs);
+
+ private:
+  Session(std::string path, const SessionOptions& options)
+      : path_(std::move(path)), options_(options) {}
+  Status open_plan();
+  Status open_model();
+  // Null where the graph cannot become a plan for these inputs.
+  StatusOr<runtime::Executor*> plan_for(const std::vector<RuntimeValue>& inputs);
+  StatusOr<std::vector<RuntimeValue>> execute(runtime::Executor& executor,
+                                              const std::vector<RuntimeValue>& inputs) const;
+  StatusOr<std::vector<RuntimeValue>> interpret(std::vector<RuntimeValue> inputs);
+
+  std::string path_;
+  SessionOptions options_;
+  std::vector<GraphPort> inputs_, outputs_;
+  std::unique_ptr<Model> model_;                                     // null for a plan file
+  std::map<std::string, std::unique_ptr<runtime::Executor>> plans_;  // by input shapes
+  std::unique_ptr<Model> interpreted_;
+  std::unique_ptr<Interpreter> interpreter_;
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
+};
+
+}  // namespace mezzo::cli
