@@ -25,7 +25,6 @@ constexpr Entry kRules[] = {
     {"ConstantOfShape", decompose_constant_of_shape},
     {"DepthToSpace", decompose_depth_to_space},
     {"SpaceToDepth", decompose_depth_to_space},
-    {"GatherElements", decompose_gather_elements},
     {"InstanceNormalization", decompose_instance_norm},
     {"NegativeLogLikelihoodLoss", decompose_nll_loss},
     {"Resize", decompose_resize},

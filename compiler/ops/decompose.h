@@ -12,8 +12,8 @@ namespace mezzo {
 // decomposing in turn. Types of the new values are inferred; `model` gives the opset and may be
 // null.
 //
-// Ours: Max, Min, Sum, Mean of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape,
-// GatherElements; Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
+// Ours: Max, Min, Sum, Mean of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
+// Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
 // NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled. Everything else
 // with a function body in ONNX's schema (PRelu, Mish,
 // RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.

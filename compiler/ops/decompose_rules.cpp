@@ -71,52 +71,6 @@ StatusOr<Results> decompose_depth_to_space(Builder& builder, const Node& node) {
   return Results{builder.op("Reshape", {value, builder.ints(merged)})};
 }
 
-// y[i0, .., ik, ..] = x[i0, .., index, ..]: one Gather from x as a list. The position in that list
-// is index x stride plus what the other coordinates give, which is known beforehand.
-StatusOr<Results> decompose_gather_elements(Builder& builder, const Node& node) {
-  const auto x = static_dims(node.operand(0));
-  const auto y = static_dims(node.operand(1));
-  constexpr std::int64_t kMostPositions = std::int64_t{1} << 24;  // a constant of 8 bytes each
-  if (!x || !y || x->empty() || x->size() != y->size()) return Results{};
-  const auto rank = static_cast<std::int64_t>(x->size());
-  std::int64_t axis = node.int_attribute("axis", 0);
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank || node.operand(1)->tensor_type().elems() > kMostPositions)
-    return Results{};
-  std::int64_t stride = 1;
-  std::vector<std::int64_t> strides(x->size());
-  for (std::int64_t i = rank - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= (*x)[i];
-  }
-  std::vector<std::int64_t> positions(node.operand(1)->tensor_type().elems(), 0);
-  for (std::size_t at = 0; at < positions.size(); ++at) {
-    std::int64_t rest = static_cast<std::int64_t>(at);
-    for (std::int64_t i = rank - 1; i >= 0; --i) {
-      if (i != axis) positions[at] += rest % (*y)[i] * strides[i];
-      rest /= (*y)[i];
-    }
-  }
-  const auto scalar = [&](std::int64_t value) {
-    return builder.scalar(DType::kInt64, static_cast<double>(value));
-  };
-  Value* index = node.operand(1);
-  if (index->dtype() != DType::kInt64) {
-    index = builder.op("Cast", {index}, {{"to", static_cast<std::int64_t>(DType::kInt64)}});
-  }
-  Value* from_end = builder.op("Add", {index, scalar((*x)[axis])});
-  index = builder.op("Where", {builder.op("Less", {index, scalar(0)}), from_end, index});
-  // An index beyond the axis must not read the next row: Gather rejects what lies outside the list.
-  Value* inside = builder.op("And", {builder.op("GreaterOrEqual", {index, scalar(0)}),
-                                     builder.op("Less", {index, scalar((*x)[axis])})});
-  Value* position = builder.op("Mul", {index, scalar(strides[axis])});
-  position = builder.op(
-      "Add", {position, builder.constant(Tensor::from_ints(*y, positions), "positions")});
-  index = builder.op("Where", {inside, position, scalar(std::int64_t{1} << 62)});
-  Value* list = builder.op("Reshape", {node.operand(0), builder.ints({-1})});
-  return Results{builder.op("Gather", {list, index})};
-}
-
 // The value, broadcast.
 StatusOr<Results> decompose_constant_of_shape(Builder& builder, const Node& node) {
   const Attribute* attribute = node.attribute("value");

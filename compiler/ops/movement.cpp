@@ -1,6 +1,7 @@
 // Data movement: bits are moved unchanged, whatever their type. Reshapes only rename dimensions and
 // share their operand's bytes at run time.
 #include "compiler/ops/families.h"
+#include "compiler/ops/index_rules.h"
 #include "compiler/ops/lowering_helpers.h"
 #include "compiler/ops/movement_rules.h"
 
@@ -101,8 +102,7 @@ constexpr OpDef kMovementOps[] = {
      .precision = kClear,
      .no_gradient_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .gradient = grad_reverse_sequence},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // in FP32 by every kernel, ours and the GPU libraries', so only its result is rounded: it follows
 // its neighbours.
 #include "compiler/ops/families.h"
+#include "compiler/ops/index_rules.h"
 #include "compiler/ops/reduce_rules.h"
 
 namespace mezzo {
@@ -101,8 +102,8 @@ constexpr OpDef kReduceOps[] = {
      .precision = kInfer,
      .no_gradient_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .gradient = grad_top_k,
+     .lower = lower_top_k},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "compiler/ops/families.h"
+#include "compiler/ops/index_rules.h"
 
 namespace mezzo {
 namespace {
@@ -54,7 +55,7 @@ constexpr OpDef kShapeOps[] = {
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kPiecewiseConstant,
-     .no_kernel = kFolded},
+     .lower = lower_eye_like},
     {.name = "BlackmanWindow",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,

@@ -5,19 +5,10 @@
 #include <limits>
 
 #include "compiler/support/half.h"
+#include "kernels/reference/element_types.h"
 
 namespace mezzo::kernels::reference {
 namespace {
-
-struct Float16 {
-  std::uint16_t bits;
-};
-struct BFloat16 {
-  std::uint16_t bits;
-};
-struct Bool {
-  std::uint8_t bits;
-};
 
 // The float nearest to `value`; if that is inexact and its last bit is clear, the neighbour on
 // `value`'s other side, whose last bit is set. 24 bits are at least two more than float16 or
@@ -29,51 +20,6 @@ float to_odd_float(double value) {
   const float infinity = std::numeric_limits<float>::infinity();
   return std::nextafterf(nearest, value > static_cast<double>(nearest) ? infinity : -infinity);
 }
-
-template <typename T>
-T saturate(double value) {
-  using Limits = std::numeric_limits<T>;
-  if (std::isnan(value)) return 0;
-  if (value <= static_cast<double>(Limits::min())) return Limits::min();
-  if (value >= static_cast<double>(Limits::max())) return Limits::max();
-  return static_cast<T>(value);
-}
-
-template <typename T>
-double decode(T element) {
-  return static_cast<double>(element);
-}
-template <>
-double decode(Float16 element) {
-  return static_cast<double>(f16_to_float(element.bits));
-}
-template <>
-double decode(BFloat16 element) {
-  return static_cast<double>(bf16_to_float(element.bits));
-}
-template <>
-double decode(Bool element) {
-  return element.bits != 0 ? 1.0 : 0.0;
-}
-
-template <typename T>
-T encode(double value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return {double_to_f16(value)};
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return {double_to_bf16(value)};
-  } else if constexpr (std::is_same_v<T, Bool>) {
-    return {static_cast<std::uint8_t>(value != 0.0)};
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(value);
-  } else {
-    return saturate<T>(value);
-  }
-}
-
-template <typename T>
-constexpr bool kIsFloat =
-    std::is_floating_point_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 struct Access {
   double (*load_double)(const void*, std::int64_t) = nullptr;

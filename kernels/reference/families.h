@@ -80,6 +80,25 @@ PreparedKernel prepare_fill_zero(const KernelRequest& request);
 PreparedKernel prepare_gather(const KernelRequest& request);
 PreparedKernel prepare_gather_grad(const KernelRequest& request);
 
+// gather_elements.cpp, scatter.cpp
+PreparedKernel prepare_gather_elements(const KernelRequest& request);
+PreparedKernel prepare_gather_nd(const KernelRequest& request);
+PreparedKernel prepare_scatter_elements(const KernelRequest& request);
+PreparedKernel prepare_scatter_nd(const KernelRequest& request);
+PreparedKernel prepare_tensor_scatter(const KernelRequest& request);
+
+// select.cpp, unique.cpp, top_k.cpp, non_max_suppression.cpp
+PreparedKernel prepare_non_zero(const KernelRequest& request);
+PreparedKernel prepare_compress(const KernelRequest& request);
+PreparedKernel prepare_unique(const KernelRequest& request);
+PreparedKernel prepare_top_k(const KernelRequest& request);
+PreparedKernel prepare_non_max_suppression(const KernelRequest& request);
+
+// one_hot.cpp
+PreparedKernel prepare_one_hot(const KernelRequest& request);
+PreparedKernel prepare_eye_like(const KernelRequest& request);
+PreparedKernel prepare_reverse_sequence(const KernelRequest& request);
+
 // shape.cpp
 PreparedKernel prepare_shape(const KernelRequest& request);
 PreparedKernel prepare_size(const KernelRequest& request);

@@ -61,9 +61,6 @@ TEST(Decompose, CanBeDifferentiated) {
       {.op = "PRelu", .operands = {f({2, 3}), f({3})}},
       {.op = "Mish", .operands = {f({5})}},
       {.op = "Tile", .operands = {f({2, 3}), ints({2, 1})}},
-      {.op = "GatherElements",
-       .operands = {f({2, 3}), integers({2, 2}, {0, 2, 1, 1})},
-       .attributes = {{"axis", std::int64_t{1}}}},
   };
   for (const OpSample& sample : samples) {
     SCOPED_TRACE(to_string(sample));

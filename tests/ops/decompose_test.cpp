@@ -68,26 +68,6 @@ TEST(Decompose, TileAndConstantOfShape) {
   expect_near(filled->run(), {7, 7});
 }
 
-TEST(Decompose, GatherElements) {
-  auto rows = decomposed({.op = "GatherElements",
-                          .operands = {constant({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}),
-                                       integers({2, 3}, {1, 2, 0, 2, 0, 0})}});
-  ASSERT_THAT(rows, IsOk());
-  expect_near(rows->run(), {4, 8, 3, 7, 2, 3});
-  auto beyond = decomposed({.op = "GatherElements",
-                            .operands = {f({2, 2}), integers({1, 2}, {0, 2})},
-                            .attributes = {{"axis", std::int64_t{1}}}});
-  ASSERT_THAT(beyond, IsOk());
-  Environment environment = beyond->built.inputs;
-  EXPECT_THAT(interpret(*beyond->built.model.graph, environment), Rejects("Gather"));
-  auto columns = decomposed({.op = "GatherElements",
-                             .operands = {constant({2, 2}, {1, 2, 3, 4}),
-                                          integers({2, 2}, {0, -2, -1, 0}, DType::kInt32)},
-                             .attributes = {{"axis", std::int64_t{1}}}});
-  ASSERT_THAT(columns, IsOk());
-  expect_near(columns->run(), {1, 1, 4, 3});
-}
-
 // The examples of ONNX's documentation: channels 8 -> 2 and back.
 TEST(Decompose, DepthToSpace) {
   Doubles x(48);

@@ -92,6 +92,9 @@ StatusOr<BuiltSample> build_sample(const OpSample& sample, std::uint32_t seed) {
     built.node->result()->type = TensorType::of(DType::kFloat32, sample.result_dims);
   }
   MEZZO_RETURN_IF_ERROR(infer_types(*built.node, &built.model));
+  for (std::size_t i = 0; i < sample.result_bounds.size(); ++i) {
+    built.node->result(i)->type = sample.result_bounds[i];
+  }
   return built;
 }
 
@@ -100,6 +103,7 @@ std::vector<OpSample> all_samples() {
   add_elementwise_samples(samples);
   add_layer_samples(samples);
   add_movement_samples(samples);
+  add_index_samples(samples);
   add_mezzo_samples(samples);
   return samples;
 }

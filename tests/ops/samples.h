@@ -33,6 +33,8 @@ struct OpSample {
   std::string domain = {};
   // Dims of result 0 for operators whose operand types do not tell (see mezzo_rules.h).
   std::vector<std::int64_t> result_dims = {};
+  // Upper bounds of the results' dims for operators whose result sizes depend on the data.
+  std::vector<TensorType> result_bounds = {};
 };
 
 std::vector<OpSample> all_samples();
@@ -72,6 +74,7 @@ inline OperandSample absent() { return {.absent = true}; }
 void add_elementwise_samples(std::vector<OpSample>& samples);
 void add_layer_samples(std::vector<OpSample>& samples);  // contractions, convolutions, norms, pools
 void add_movement_samples(std::vector<OpSample>& samples);  // movement, reductions, shapes
+void add_index_samples(std::vector<OpSample>& samples);     // scattering, selection
 void add_mezzo_samples(std::vector<OpSample>& samples);     // ai.mezzo and com.microsoft
 
 }  // namespace mezzo::test
