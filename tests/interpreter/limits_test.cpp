@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "interpreted.h"
+
+namespace mezzo::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Limits, ALoopWithoutEndIsAnError) {
+  InterpreterOptions options;
+  options.most_iterations = 100;
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1] x) => (float[1] y) {
+      y = Loop(, , x) <
+        body = b (int64 i, bool go, float[1] s) => (bool on, float[1] t) {
+          on = Identity(go)
+          t = Neg(s)
+        }
+      >
+    })",
+                    options);
+  EXPECT_THAT(model.error({model.tensor<float>({1}, {1})}),
+              HasSubstr("(Loop): still runs after 100 iterations. Hint: "));
+}
+
+TEST(Limits, MemoryIsBounded) {
+  InterpreterOptions options;
+  options.most_bytes = 1 << 20;
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[r] shape) => (float s) {
+      a = ConstantOfShape(shape)
+      s = ReduceSum<keepdims = 0>(a)
+    })",
+                    options);
+  EXPECT_THAT(values_of<float>(model.run({model.tensor<std::int64_t>({2}, {100, 100})})[0]),
+              ElementsAre(0));
+  EXPECT_LE(model.interpreter().peak_bytes(), options.most_bytes);
+  EXPECT_THAT(model.error({model.tensor<std::int64_t>({2}, {1000, 1000})}),
+              HasSubstr("(ConstantOfShape)"));
+  // Sizes whose product overflows, and negative ones.
+  const std::int64_t huge = std::int64_t{1} << 40;
+  model.error({model.tensor<std::int64_t>({2}, {huge, huge})});
+  model.error({model.tensor<std::int64_t>({2}, {-3, 2})});
+}
+
+TEST(Limits, MemoryIsGivenBack) {
+  InterpreterOptions options;
+  options.most_bytes = 1 << 20;
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n] x, int64 n_times) => (float[n] y) {
+      y = Loop(n_times, , x) <
+        body = b (int64 i, bool go, float[n] s) => (bool on, float[n] t) {
+          on = Identity(go)
+          a = Exp(s)
+          b = Neg(a)
+          t = Add(a, b)
+        }
+      >
+    })",
+                    options);
+  // 64 kB a value, 1000 iterations: 192 MB in all.
+  const auto out = model.run({model.tensor<float>({16384}, std::vector<float>(16384, 1)),
+                              model.scalar<std::int64_t>(1000)});
+  EXPECT_EQ(values_of<float>(out[0])[5], 0);
+  EXPECT_LT(model.interpreter().peak_bytes(), 400'000U);
+}
+
+TEST(Limits, DivisionByZeroInShapeArithmeticIsNoCrash) {
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n] x, int64[1] d) => (y) {
+      dims = Shape(x)
+      rows = Div(dims, d)
+      y = Reshape(x, rows)
+    })");
+  EXPECT_THAT(model.run({model.tensor<float>({4}, {1, 2, 3, 4}),
+                         model.tensor<std::int64_t>({1}, {1})})[0]
+                  .tensor.dims,
+              ElementsAre(4));
+  // What a division by zero gives is open; no tensor has that many rows.
+  const auto result = model.interpreter().run(
+      {model.tensor<float>({4}, {1, 2, 3, 4}), model.tensor<std::int64_t>({1}, {0})});
+  if (!result.ok()) EXPECT_THAT(result.status().message(), HasSubstr("Reshape"));
+}
+
+TEST(Limits, AnIndexOutOfRangeNamesTheNode) {
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[3] x, int64[n] at) => (float[n] y) { y = Gather(x, at) })");
+  EXPECT_THAT(
+      model.error({model.tensor<float>({3}, {1, 2, 3}), model.tensor<std::int64_t>({2}, {1, 3})}),
+      HasSubstr("(Gather)"));
+}
+
+}  // namespace
+}  // namespace mezzo::test
