@@ -44,8 +44,8 @@ TEST(Sequence, SplitsByCountAndBySizes) {
       given = SplitToSequence(x, sizes)
     })");
   const auto x = model.tensor<float>({3, 2}, {1, 2, 3, 4, 5, 6});
-  const auto out = model.run(
-      {x, model.scalar<std::int64_t>(2), model.tensor<std::int64_t>({3}, {0, 1, 2})});
+  const auto out =
+      model.run({x, model.scalar<std::int64_t>(2), model.tensor<std::int64_t>({3}, {0, 1, 2})});
   ASSERT_EQ(out[0].elements.size(), 3U);
   EXPECT_THAT(out[0].elements[2].tensor.dims, ElementsAre(2));
   EXPECT_THAT(values_of<float>(out[0].elements[2]), ElementsAre(5, 6));
@@ -53,9 +53,9 @@ TEST(Sequence, SplitsByCountAndBySizes) {
   EXPECT_THAT(values_of<float>(out[1].elements[1]), ElementsAre(5, 6));
   ASSERT_EQ(out[2].elements.size(), 3U);
   EXPECT_THAT(out[2].elements[0].tensor.dims, ElementsAre(0, 2));
-  EXPECT_THAT(model.error({x, model.scalar<std::int64_t>(2),
-                           model.tensor<std::int64_t>({2}, {1, 1})}),
-              HasSubstr("expected sizes that add up to 3"));
+  EXPECT_THAT(
+      model.error({x, model.scalar<std::int64_t>(2), model.tensor<std::int64_t>({2}, {1, 1})}),
+      HasSubstr("expected sizes that add up to 3"));
 }
 
 TEST(Sequence, MapsABodyOverItsElements) {

@@ -92,8 +92,7 @@ TEST(Loop, GrowsItsState) {
         }
       >
     })");
-  const auto out =
-      model.run({model.scalar<std::int64_t>(3), model.tensor<float>({2}, {1, 2})});
+  const auto out = model.run({model.scalar<std::int64_t>(3), model.tensor<float>({2}, {1, 2})});
   EXPECT_THAT(values_of<float>(out[0]), ElementsAre(1, 2, 1, 2, 1, 2, 1, 2));
 }
 
@@ -142,8 +141,7 @@ TEST(Scan, WalksAxesBackwards) {
 
 TEST(Scan, OfNothingGivesItsState) {
   Interpreted model(kScan);
-  const auto out =
-      model.run({model.tensor<float>({2}, {7, 8}), model.tensor<float>({2, 0}, {})});
+  const auto out = model.run({model.tensor<float>({2}, {7, 8}), model.tensor<float>({2, 0}, {})});
   EXPECT_THAT(values_of<float>(out[0]), ElementsAre(7, 8));
   EXPECT_THAT(out[1].tensor.dims, ElementsAre(2, 0));
 }

@@ -54,8 +54,8 @@ TEST(DynamicShapes, RangesOfFloats) {
   EXPECT_THAT(values_of<float>(model.run({model.scalar<float>(1), model.scalar<float>(2.4F),
                                           model.scalar<float>(0.5F)})[0]),
               ElementsAre(1, 1.5F, 2));
-  EXPECT_THAT(values_of<float>(model.run({model.scalar<float>(1), model.scalar<float>(-1),
-                                          model.scalar<float>(-1)})[0]),
+  EXPECT_THAT(values_of<float>(model.run(
+                  {model.scalar<float>(1), model.scalar<float>(-1), model.scalar<float>(-1)})[0]),
               ElementsAre(1, 0));
 }
 
@@ -67,8 +67,8 @@ TEST(DynamicShapes, OfZeroSizeFlowThrough) {
       y = Relu(p)
       s = ReduceSum<keepdims = 0>(y)
     })");
-  const auto out = model.run(
-      {model.tensor<float>({0, 2}, {}), model.tensor<float>({2, 3}, {1, 2, 3, 4, 5, 6})});
+  const auto out =
+      model.run({model.tensor<float>({0, 2}, {}), model.tensor<float>({2, 3}, {1, 2, 3, 4, 5, 6})});
   EXPECT_THAT(out[0].tensor.dims, ElementsAre(0, 3));
   EXPECT_THAT(values_of<float>(out[1]), ElementsAre(0));
 }
