@@ -23,6 +23,7 @@
 namespace mezzo::passes {
 
 struct Assignment;
+struct Calibration;
 
 // How `differentiate` chooses what is trained; DESIGN section 7, "What is trained".
 struct TrainingOptions {
@@ -53,6 +54,8 @@ struct PassContext {
   bool for_runtime = false;
   std::map<std::string, std::int64_t>
       symbol_values;  // symbolic dimension -> value, for fixed shapes
+
+  std::shared_ptr<const Calibration> calibration;  // ranges measured on samples, if there are any
 
   std::optional<TrainingRoles> training;  // set by prepare-training and differentiate
   std::uint64_t inferred = 0;  // fingerprint of the model as infer-shapes left it; 0: never ran

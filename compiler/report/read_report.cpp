@@ -195,6 +195,61 @@ StatusOr<PolicyFigures> read_figures(const json& object) {
   return figures;
 }
 
+// Any finite number.
+StatusOr<double> finite_at(const json& object, const char* key) {
+  MEZZO_ASSIGN_OR_RETURN(const double value, json_number(object, key));
+  if (value >= -1e300 && value <= 1e300) return value;
+  return invalid_argument(std::string("key '") + key + "': expected a finite number");
+}
+
+StatusOr<MeasuredTensor> read_measured(const json& object) {
+  MeasuredTensor tensor;
+  MEZZO_ASSIGN_OR_RETURN(tensor.tensor, json_string(object, "tensor"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.scope, json_string(object, "scope"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.lowest, finite_at(object, "lowest"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.highest, finite_at(object, "highest"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.smallest_nonzero, amount_at(object, "smallest_nonzero"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.infinities, json_uint(object, "infinities"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.nans, json_uint(object, "nans"));
+  MEZZO_ASSIGN_OR_RETURN(tensor.note, json_string(object, "note"));
+  return tensor;
+}
+
+StatusOr<CalibrationChange> read_change(const json& object) {
+  CalibrationChange change;
+  MEZZO_ASSIGN_OR_RETURN(change.node, json_string(object, "node"));
+  MEZZO_ASSIGN_OR_RETURN(change.scope, json_string(object, "scope"));
+  MEZZO_ASSIGN_OR_RETURN(change.op_type, json_string(object, "op"));
+  MEZZO_ASSIGN_OR_RETURN(change.before, dtype_at(object, "before"));
+  MEZZO_ASSIGN_OR_RETURN(change.after, dtype_at(object, "after"));
+  return change;
+}
+
+StatusOr<CalibrationRecord> read_calibration(const json& object) {
+  CalibrationRecord found;
+  MEZZO_ASSIGN_OR_RETURN(found.sources, texts_at(object, "sources"));
+  MEZZO_ASSIGN_OR_RETURN(found.samples, json_uint(object, "samples"));
+  MEZZO_ASSIGN_OR_RETURN(found.tensors, json_uint(object, "tensors"));
+  MEZZO_ASSIGN_OR_RETURN(found.avoided_by_bf16, json_uint(object, "avoided_by_bf16"));
+  MEZZO_RETURN_IF_ERROR(for_each_at(object, "near_limit", [&](const json& element) -> Status {
+    MEZZO_ASSIGN_OR_RETURN(MeasuredTensor tensor, read_measured(element));
+    found.near_limit.push_back(std::move(tensor));
+    return ok_status();
+  }));
+  MEZZO_RETURN_IF_ERROR(for_each_at(object, "changes", [&](const json& element) -> Status {
+    MEZZO_ASSIGN_OR_RETURN(CalibrationChange change, read_change(element));
+    found.changes.push_back(std::move(change));
+    return ok_status();
+  }));
+  if (!object.contains("output_error")) return found;
+  found.output_error = CalibrationRecord::kInfiniteError;  // written as null
+  if (!object["output_error"].is_null()) {
+    MEZZO_ASSIGN_OR_RETURN(found.output_error, amount_at(object, "output_error"));
+  }
+  MEZZO_ASSIGN_OR_RETURN(found.worst_output, json_string(object, "worst_output"));
+  return found;
+}
+
 StatusOr<Report> read_object(const json& object) {
   if (!object.is_object() || !object.contains("format") || object["format"] != "mezzo-report") {
     return invalid_argument("not a report: expected JSON that `mezzo convert --json` wrote");
@@ -220,6 +275,12 @@ StatusOr<Report> read_object(const json& object) {
       records.comparison.push_back(std::move(figures));
       return ok_status();
     }));
+  }
+  if (object.contains("calibration")) {
+    MEZZO_ASSIGN_OR_RETURN(const json* found, json_object(object, "calibration"));
+    auto calibration = read_calibration(*found);
+    if (!calibration.ok()) return calibration.status().with_context("calibration");
+    records.calibration = *std::move(calibration);
   }
   MEZZO_ASSIGN_OR_RETURN(const json* graph, json_object(object, "graph"));
   MEZZO_RETURN_IF_ERROR(read_graph(*graph, report).with_context("graph"));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,8 +23,9 @@ enum class Rule : std::uint8_t {
   kPattern,   // belongs to a decomposed LayerNorm, Softmax, ...
   kForced,    // --fp32
   kNotFloat,  // nothing to decide: no floating operand or result
+  kCalibration,  // values measured on samples
 };
-inline constexpr int kRuleCount = 9;
+inline constexpr int kRuleCount = 10;
 // "category", "pin", ..., "not-float": as written to JSON.
 std::string_view rule_name(Rule rule);
 
@@ -81,6 +83,43 @@ struct PolicyFigures {
   bool operator==(const PolicyFigures&) const = default;
 };
 
+// A tensor that came near the low type's limits while the FP32 graph ran on samples.
+struct MeasuredTensor {
+  std::string tensor, scope;
+  double lowest = 0, highest = 0;  // of finite elements
+  double smallest_nonzero = 0;     // of their magnitudes; 0: all are zero
+  std::uint64_t infinities = 0, nans = 0;
+  std::string note;  // "reaches 170154 on the samples, beyond float16's 65504"
+
+  bool operator==(const MeasuredTensor&) const = default;
+};
+
+// A node that runs otherwise than it would without the samples.
+struct CalibrationChange {
+  std::string node, scope, op_type;  // as in its decision
+  DType before = DType::kNone, after = DType::kNone;
+
+  bool operator==(const CalibrationChange&) const = default;
+};
+
+// What running the FP32 graph on samples found, and what followed from it.
+struct CalibrationRecord {
+  std::vector<std::string> sources;  // files
+  std::uint64_t samples = 0;         // runs of the graph
+  std::uint64_t tensors = 0;         // measured
+  std::vector<MeasuredTensor> near_limit;
+  std::vector<CalibrationChange> changes;
+  // Of the changes, those that BF16, whose range is that of FP32, would not need.
+  std::uint64_t avoided_by_bf16 = 0;
+  // Largest error of the converted model's outputs on the samples beside FP32, as a share of the
+  // output's largest magnitude; -1: not measured, infinite ones as kInfiniteError.
+  double output_error = -1;
+  std::string worst_output;
+  static constexpr double kInfiniteError = 1e300;
+
+  bool operator==(const CalibrationRecord&) const = default;
+};
+
 // All that the report says of one conversion or compilation.
 struct Records {
   std::string model, target, precision, tool_version;
@@ -91,6 +130,7 @@ struct Records {
   std::vector<std::string> pads;  // "conv1: 12 -> 16 output channels", or why not
   AssignmentCost cost;
   std::vector<PolicyFigures> comparison;  // empty where policies were not compared
+  std::optional<CalibrationRecord> calibration;
   std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;
   std::uint64_t activation_bytes_before = 0, activation_bytes_after = 0;
   std::uint64_t planned_peak_bytes = 0, live_bytes = 0;  // 0: no plan was made

@@ -88,6 +88,40 @@ json figures_json(const PolicyFigures& figures) {
           {"predicted_us", finite(figures.predicted_us)}};
 }
 
+json calibration_json(const CalibrationRecord& found) {
+  json tensors = json::array(), changes = json::array();
+  for (const MeasuredTensor& tensor : found.near_limit) {
+    tensors.push_back({{"tensor", tensor.tensor},
+                       {"scope", tensor.scope},
+                       {"lowest", finite(tensor.lowest)},
+                       {"highest", finite(tensor.highest)},
+                       {"smallest_nonzero", finite(tensor.smallest_nonzero)},
+                       {"infinities", tensor.infinities},
+                       {"nans", tensor.nans},
+                       {"note", tensor.note}});
+  }
+  for (const CalibrationChange& change : found.changes) {
+    changes.push_back({{"node", change.node},
+                       {"scope", change.scope},
+                       {"op", change.op_type},
+                       {"before", std::string(dtype_name(change.before))},
+                       {"after", std::string(dtype_name(change.after))}});
+  }
+  json object = {{"sources", found.sources},
+                 {"samples", found.samples},
+                 {"tensors", found.tensors},
+                 {"near_limit", std::move(tensors)},
+                 {"changes", std::move(changes)},
+                 {"avoided_by_bf16", found.avoided_by_bf16}};
+  if (found.output_error >= 0) {
+    object["output_error"] =
+        found.output_error >= CalibrationRecord::kInfiniteError ? json(nullptr)
+                                                                 : json(found.output_error);
+    object["worst_output"] = found.worst_output;
+  }
+  return object;
+}
+
 json bytes_json(const Records& records) {
   return {{"weights_before", records.weight_bytes_before},
           {"weights_after", records.weight_bytes_after},
@@ -110,7 +144,7 @@ json report_to_json(const Report& report) {
   }
   for (const NodeDecision& node : records.nodes) nodes.push_back(node_json(node));
   for (const CastDecision& cast : records.casts) casts.push_back(cast_json(cast));
-  return {{"format", "mezzo-report"},        {"format_version", 1},
+  json object = {{"format", "mezzo-report"},        {"format_version", 1},
           {"model", records.model},          {"target", records.target},
           {"precision", records.precision},  {"tool_version", records.tool_version},
           {"policy", std::move(policy)},     {"totals", totals_json(report.totals)},
@@ -118,6 +152,8 @@ json report_to_json(const Report& report) {
           {"warnings", records.warnings},    {"pads", records.pads},
           {"nodes", std::move(nodes)},       {"casts", std::move(casts)},
           {"graph", graph_json(report)},     {"comparison", std::move(comparison)}};
+  if (records.calibration) object["calibration"] = calibration_json(*records.calibration);
+  return object;
 }
 
 std::string report_json(const Report& report) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "compiler/report/format.h"
@@ -84,6 +85,53 @@ std::string before_after(std::uint64_t before, std::uint64_t after) {
   return text;
 }
 
+std::string error_text(double error) {
+  if (error >= CalibrationRecord::kInfiniteError) return "infinite";
+  return fmt::format("{:.2g}", error);
+}
+
+std::string places(const std::vector<std::string>& sources) {
+  std::string text = sources.empty() ? "" : printable(sources.front(), 60);
+  if (sources.size() > 1) text += fmt::format(" and {} more", sources.size() - 1);
+  return text;
+}
+
+// One line for the change, one for the proposal, one for the error: what is there to say.
+std::string calibration_lines(const Records& records) {
+  if (!records.calibration) return "";
+  const CalibrationRecord& found = *records.calibration;
+  const auto to_fp32 = static_cast<std::size_t>(
+      std::count_if(found.changes.begin(), found.changes.end(), [](const CalibrationChange& change) {
+        return change.after == DType::kFloat32;
+      }));
+  std::string out = fmt::format("calibrated on {} sample{} of {}: {} of {} tensors near the limits",
+                                found.samples, found.samples == 1 ? "" : "s", places(found.sources),
+                                found.near_limit.size(), found.tensors);
+  out += fmt::format(", {} node{} kept FP32 that would run low without it", to_fp32,
+                     to_fp32 == 1 ? "" : "s");
+  if (found.changes.size() > to_fp32)
+    out += fmt::format(", {} low instead", found.changes.size() - to_fp32);
+  out += "\n";
+  constexpr std::size_t kMost = 5;
+  for (std::size_t i = 0; i < std::min(kMost, found.near_limit.size()); ++i) {
+    const MeasuredTensor& tensor = found.near_limit[i];
+    out += "  '" + printable(tensor.scope + tensor.tensor, 60) + "' " + printable(tensor.note, 200) +
+           "\n";
+  }
+  if (found.near_limit.size() > kMost)
+    out += fmt::format("  and {} more, see --json or --report\n", found.near_limit.size() - kMost);
+  if (found.avoided_by_bf16 > 0)
+    out += fmt::format("  {} of these would run low in BF16: --precision bf16\n",
+                       found.avoided_by_bf16);
+  if (found.output_error >= 0)
+    out += fmt::format("outputs on the samples: within {} of FP32{}\n",
+                       error_text(found.output_error),
+                       found.worst_output.empty()
+                           ? ""
+                           : " ('" + printable(found.worst_output, 60) + "' the farthest)");
+  return out;
+}
+
 std::string comparison_table(const Records& records) {
   TextTable table({{"policy"},
                    {"low flops", true},
@@ -130,6 +178,7 @@ std::string report_totals(const Report& report) {
                        printable(cost.method, 40), format_us(cost.all_fp32_us),
                        cost.method == "cut" ? "propagate" : "cut", format_us(cost.alternative_us));
   }
+  out += calibration_lines(records);
   out += comparison_table(records);
   out.pop_back();
   return out;

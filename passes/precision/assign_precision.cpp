@@ -12,6 +12,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "passes/cleanup/recognise.h"
+#include "passes/precision/calibration.h"
 #include "passes/precision/label_problem.h"
 #include "passes/precision/propagate.h"
 
@@ -97,6 +98,10 @@ class Assigner {
     if (has_borders(node) && c.freedom == Freedom::kFp32 && c.rule == Rule::kSchema) {
       decision.rule = Rule::kCut;
       decision.cause = "what passes its border has the type that costs least";
+      if (const std::string& measured = labels_.border_cause(node); !measured.empty()) {
+        decision.rule = Rule::kCalibration;
+        decision.cause = measured;
+      }
     }
     decision.dtype = low ? ctx_.policy.low
                          : (c.freedom == Freedom::kNotFloat ? low_already(node) : DType::kFloat32);
@@ -139,13 +144,26 @@ class Assigner {
 
 StatusOr<bool> assign_precision(Model& model, PassContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const TargetFacts* const target, find_target(ctx.policy.target));
-  std::unordered_map<const Node*, std::string> groups;
-  for_each_graph(*model.graph, [&](Graph& graph) { groups.merge(pattern_groups(graph)); });
-  MEZZO_ASSIGN_OR_RETURN(Classifier classifier, Classifier::create(model, ctx, std::move(groups)));
-  ctx.records.nodes.clear();
-  ctx.records.target = ctx.policy.target;
-  ctx.records.policy = ctx.policy.describe();
-  Assigner(model, ctx, std::move(classifier), *target).run();
+  const auto assign = [&](PassContext& with) -> Status {
+    std::unordered_map<const Node*, std::string> groups;
+    for_each_graph(*model.graph, [&](Graph& graph) { groups.merge(pattern_groups(graph)); });
+    MEZZO_ASSIGN_OR_RETURN(Classifier classifier,
+                           Classifier::create(model, with, std::move(groups)));
+    with.records.nodes.clear();
+    with.records.target = with.policy.target;
+    with.records.policy = with.policy.describe();
+    Assigner(model, with, std::move(classifier), *target).run();
+    return ok_status();
+  };
+  PassContext uncalibrated;
+  uncalibrated.policy = ctx.policy;  // as given: assigning may take back --io low
+  MEZZO_RETURN_IF_ERROR(assign(ctx));
+  if (!ctx.calibration) return false;
+  uncalibrated.for_runtime = ctx.for_runtime;
+  uncalibrated.training = ctx.training;
+  uncalibrated.symbol_values = ctx.symbol_values;
+  MEZZO_RETURN_IF_ERROR(assign(uncalibrated));
+  record_calibration(model, ctx, uncalibrated.records.nodes);
   return false;
 }
 

@@ -102,6 +102,7 @@ Classification Classifier::classify(const Node& node) {
   }
   if (fixed_by_category(node, rule, out)) return out;
   if (fixed_by_range(node, out)) return out;
+  if (fixed_by_calibration(node, out)) return out;
   if (rule == nullptr && ctx_.policy.embedding == Pin::kLow && node.is("Gather") &&
       looks_up_weight(node)) {
     settle(out, Freedom::kLow, Rule::kPin, "embedding is stored low");
@@ -269,6 +270,16 @@ bool Classifier::fixed_by_range(const Node& node, Classification& out) {
   }
   std::string cause = ranges_.why_fp32(node, out.slots, out.category);
   return !cause.empty() && settle(out, Freedom::kFp32, Rule::kRange, std::move(cause));
+}
+
+bool Classifier::fixed_by_calibration(const Node& node, Classification& out) const {
+  if (!calibration_) return false;
+  std::string cause = calibration_->why_fp32(node, out.slots, ranges_.reach());
+  return !cause.empty() && settle(out, Freedom::kFp32, Rule::kCalibration, std::move(cause));
+}
+
+std::string Classifier::measured_cause(const Value& value) const {
+  return calibration_ ? calibration_->why_not(value, ranges_.reach()) : std::string();
 }
 
 }  // namespace mezzo::passes

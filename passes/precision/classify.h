@@ -1,6 +1,7 @@
 // What is fixed about a node's precision before any cost is weighed, and why.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,6 +10,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/report/records.h"
 #include "passes/cleanup/function_table.h"
+#include "passes/precision/calibration.h"
 #include "passes/precision/range.h"
 #include "passes/precision/rules.h"
 #include "passes/precision/slots.h"
@@ -36,6 +38,8 @@ class Classifier {
                                      std::unordered_map<const Node*, std::string> groups);
 
   Classification classify(const Node& node);
+  // Why samples keep a value in FP32 that passes a border; "" if they do not.
+  std::string measured_cause(const Value& value) const;
   RangeCheck& ranges() { return ranges_; }
   const FunctionTable& functions() const { return functions_; }
 
@@ -49,7 +53,9 @@ class Classifier {
         rules_(std::move(rules)),
         ranges_(model, ctx.policy.low,
                 {ctx.policy.thresholds.mask, ctx.policy.thresholds.activation,
-                 ctx.policy.thresholds.smallest_constant}) {}
+                 ctx.policy.thresholds.smallest_constant}) {
+    if (ctx.calibration) calibration_.emplace(*ctx.calibration, ctx.policy.low, ctx.policy);
+  }
   std::string spelled(const Node& node) const;
   // The pin of the pattern that the node is a part of.
   Pin group_pin(const std::string& group) const;
@@ -57,6 +63,7 @@ class Classifier {
   bool fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const;
   bool fixed_by_category(const Node& node, const PolicyRule* rule, Classification& out) const;
   bool fixed_by_range(const Node& node, Classification& out);
+  bool fixed_by_calibration(const Node& node, Classification& out) const;
   void follow_category(const Node& node, const PolicyRule* rule, Classification& out) const;
   bool is_residual_sum(const Node& node) const;
   bool keeps_statistics(const Node& node, const Classification& out) const;
@@ -68,6 +75,7 @@ class Classifier {
   std::unordered_set<const Node*> output_layers_;  // where they are pinned
   RuleMatcher rules_;
   RangeCheck ranges_;
+  std::optional<CalibrationCheck> calibration_;
 };
 
 }  // namespace mezzo::passes

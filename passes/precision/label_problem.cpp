@@ -134,6 +134,10 @@ void LabelProblem::add_border(const Node& node, const Border& border) {
   const bool held = classes_.at(&node).freedom == Freedom::kFp32 &&
                     classes_.at(&node).rule != Rule::kSchema;  // pinned, denied or --fp32
   if (held || accumulates(border)) vertex.fixed = CutProblem::Fixed::kFp32;
+  if (std::string cause = measured_cause(node, border); !cause.empty()) {
+    vertex.fixed = CutProblem::Fixed::kFp32;
+    border_causes_.emplace(&node, std::move(cause));
+  }
   const int index = static_cast<int>(problem_.vertices.size());
   problem_.vertices.push_back(vertex);
   categories_.push_back(PrecisionCategory::kClear);
@@ -143,6 +147,28 @@ void LabelProblem::add_border(const Node& node, const Border& border) {
     put(graph_slots_[slot.graph].inputs, slot.index, index);
   for (const GraphSlot& slot : border.outputs)
     put(graph_slots_[slot.graph].outputs, slot.index, index);
+}
+
+std::string LabelProblem::measured_cause(const Node& node, const Border& border) const {
+  std::vector<const Value*> values;
+  for (const std::uint32_t i : border.operands) values.push_back(node.operand(i));
+  for (const std::uint32_t i : border.results) values.push_back(node.result(i));
+  for (const GraphSlot& slot : border.inputs)
+    values.push_back(slot.graph->inputs()[slot.index]);
+  for (const GraphSlot& slot : border.outputs)
+    values.push_back(slot.graph->outputs()[slot.index]);
+  for (const Value* value : values) {
+    if (value == nullptr) continue;
+    if (std::string cause = classifier_.measured_cause(*value); !cause.empty())
+      return std::string(border.what) + " " + cause;
+  }
+  return {};
+}
+
+const std::string& LabelProblem::border_cause(const Node& node) const {
+  static const std::string kNone;
+  const auto found = border_causes_.find(&node);
+  return found == border_causes_.end() ? kNone : found->second;
 }
 
 void LabelProblem::collect_tensors() {

@@ -33,6 +33,8 @@ class LabelProblem {
 
   // The vertex of a node; -1 for nodes that touch nothing in FP32 and those with borders.
   int vertex_of(const Node& node) const;
+  // Why samples keep some of what passes the borders of `node` in FP32; "" if they do not.
+  const std::string& border_cause(const Node& node) const;
   // The vertex that stands for callers that take and give low tensors; -1 if types are kept.
   int caller() const { return caller_; }
 
@@ -53,6 +55,7 @@ class LabelProblem {
   void collect_borders();
   bool may_be_low(const Node& node, const Border& border) const;
   void add_border(const Node& node, const Border& border);
+  std::string measured_cause(const Node& node, const Border& border) const;
   void collect_tensors();
   void add_tensor(const Value& value);
   int producer_of(const Value& value) const;
@@ -71,6 +74,7 @@ class LabelProblem {
   std::unordered_map<const Node*, int> vertex_of_;
   std::unordered_map<const Node*, NodeSlots> node_slots_;     // nodes with borders
   std::unordered_map<const Graph*, GraphSlots> graph_slots_;  // graphs within
+  std::unordered_map<const Node*, std::string> border_causes_;
   InnerSlots inner_;
   std::unordered_map<const Graph*, double> runs_;  // per run of the model
   int caller_ = -1;

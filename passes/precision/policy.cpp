@@ -26,6 +26,8 @@ std::string all_texts(const std::vector<PolicyRule>& rules) {
   return join(texts, "; ");
 }
 
+std::string_view switch_word(bool on) { return on ? "on" : "off"; }
+
 PolicyRule rule_for(std::string origin, RuleEffect effect) {
   PolicyRule rule;
   rule.origin = std::move(origin);
@@ -106,6 +108,9 @@ std::vector<std::pair<std::string, std::string>> PrecisionPolicy::describe() con
       {"thresholds.activation", format_number(thresholds.activation)},
       {"thresholds.smallest_constant", format_number(thresholds.smallest_constant)},
       {"thresholds.min_flops", format_number(thresholds.min_flops)},
+      {"calibration.headroom", format_number(calibration.headroom)},
+      {"calibration.underflow", word(switch_word(calibration.underflow))},
+      {"calibration.sums", word(switch_word(calibration.sums))},
       {"rules", all_texts(all_rules())},
   };
 }

@@ -85,6 +85,17 @@ struct PolicyThresholds {
   bool operator==(const PolicyThresholds&) const = default;
 };
 
+// What ranges measured on samples (`convert --calibrate`) keep in FP32, see calibration.h.
+struct CalibrationThresholds {
+  // A tensor may come as near to the largest value as this factor: what samples show is not all
+  // that will come.
+  double headroom = 2;
+  bool underflow = true;  // tensors and divisors that are too small for the low type
+  bool sums = true;       // sums that pass the largest value on the way
+
+  bool operator==(const CalibrationThresholds&) const = default;
+};
+
 struct PrecisionPolicy {
   std::string name = "default";  // preset or file it comes from
   DType low = DType::kFloat16;   // kFloat16 or kBFloat16
@@ -103,6 +114,7 @@ struct PrecisionPolicy {
               deny = CategoryRun::kFp32;
   RangeChecks range_check = RangeChecks::kGraph;
   PolicyThresholds thresholds;
+  CalibrationThresholds calibration;
   std::vector<PolicyRule> rules;  // the last one that matches a node decides
   // Options of the command line: they go before the rules, pins first.
   std::vector<std::string> pins;      // regular expressions on node names (and result names)

@@ -185,11 +185,25 @@ Status read_padding(const Place& at, PolicyFile& out) {
   return ok_status();
 }
 
-Status refuse_calibration(const Place& at, PolicyFile&) {
-  if (at.value.is_null()) return ok_status();
-  return unimplemented(at.where +
-                       ": this version of mezzo measures no ranges, so nothing would follow from "
-                       "it. Hint: leave it out or null");
+template <bool CalibrationThresholds::*kMember>
+Status read_switch(const Place& at, PolicyFile& out) {
+  if (!at.value.is_boolean()) return at.wrong("true or false");
+  out.policy.calibration.*kMember = at.value.get<bool>();
+  return ok_status();
+}
+constexpr Field<ReadField> kCalibrationFields[] = {
+    {"headroom",
+     [](const Place& at, PolicyFile& out) {
+       return read_number(at, 1, kLargest, "a number of at least 1",
+                          out.policy.calibration.headroom);
+     }},
+    {"underflow", read_switch<&CalibrationThresholds::underflow>},
+    {"sums", read_switch<&CalibrationThresholds::sums>},
+};
+
+// null: as in the policy that it extends.
+Status read_calibration(const Place& at, PolicyFile& out) {
+  return at.value.is_null() ? ok_status() : read_object(at, kCalibrationFields, out);
 }
 
 constexpr Field<ReadField> kFields[] = {
@@ -220,7 +234,7 @@ constexpr Field<ReadField> kFields[] = {
      }},
     {"thresholds",
      [](const Place& at, PolicyFile& out) { return read_object(at, kThresholdFields, out); }},
-    {"calibration", refuse_calibration},
+    {"calibration", read_calibration},
 };
 
 // --- the whole -------------------------------------------------------------------------------
@@ -325,6 +339,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> policy_keys() {
           {"pins", keys_of(kPinFields)},
           {"categories", keys_of(kCategoryFields)},
           {"thresholds", keys_of(kThresholdFields)},
+          {"calibration", keys_of(kCalibrationFields)},
           {"rules[]", keys_of(kRuleFields)}};
 }
 

@@ -76,7 +76,9 @@ std::string policy_json(const PrecisionPolicy& policy) {
                           {"min_flops", policy.thresholds.min_flops}};
   object["rules"] = ordered_json::array();
   for (const PolicyRule& rule : policy.all_rules()) object["rules"].push_back(rule_json(rule));
-  object["calibration"] = nullptr;
+  object["calibration"] = {{"headroom", policy.calibration.headroom},
+                           {"underflow", policy.calibration.underflow},
+                           {"sums", policy.calibration.sums}};
   return laid_out(object);
 }
 

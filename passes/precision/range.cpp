@@ -59,13 +59,6 @@ class MaskUses {
   int budget_ = kBudget;
 };
 
-// Operands of which every element matters: what divides, or is divided by through a root.
-bool every_element_matters(const Node& node, std::size_t operand) {
-  if (node.is("Div")) return operand == 1;
-  if (node.is("BatchNormalization")) return operand == 4;  // variance
-  return is_one_of(node, {"Sqrt", "Reciprocal", "Log"});
-}
-
 std::string number(double value) { return format_number(static_cast<float>(value)); }
 
 bool comes_from_outside(const Value* value) {

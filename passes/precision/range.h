@@ -52,6 +52,8 @@ class RangeCheck {
   //   (positions) do not fit.
   const ConstantRange& check(const Value& value);
 
+  const ReachAnalysis& reach() const { return reach_; }
+
   // Why the range keeps `node`, whose low form would have `slots`, in FP32; "" if it does not:
   //
   // - a constant operand does not fit; of divisors and statistics every element must

@@ -1,6 +1,6 @@
 // How large values can become, as far as the graph itself tells: from constants, truth values,
 // functions with bounds, squares, exponentials, and the lengths of sums. What only data can tell
-// (a large activation) is not seen here; measured ranges will join at Reach::scale.
+// (a large activation) is not seen here: see calibration.h.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ops/constants.h"
+#include "passes/cleanup/match.h"
 
 namespace mezzo::passes {
 namespace {
@@ -78,6 +79,12 @@ std::vector<double> gains(const Node& node) {
 }
 
 }  // namespace
+
+bool every_element_matters(const Node& node, std::size_t operand) {
+  if (node.is("Div")) return operand == 1;
+  if (node.is("BatchNormalization")) return operand == 4;  // variance
+  return is_one_of(node, {"Sqrt", "Reciprocal", "Log"});
+}
 
 double least_precise(DType low) { return float_facts(low).min_subnormal * 128; }
 

@@ -1,5 +1,5 @@
-// Weights of which a whole channel is too small for the low type, though later operators bring that
-// channel back.
+// What is too small for the low type and yet counts: weights of which a whole channel vanishes,
+// though later operators bring that channel back, and operands in which single elements must not.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,9 @@
 #include "compiler/support/dtype.h"
 
 namespace mezzo::passes {
+
+// Operands of which every element matters: what divides, or is divided by through a root.
+bool every_element_matters(const Node& node, std::size_t operand);
 
 // Below this, `low` keeps fewer significant bits than bfloat16 does.
 double least_precise(DType low);

@@ -31,6 +31,14 @@ inline bool has_type(const json& value, const std::string& type) {
   throw std::invalid_argument("type " + type);
 }
 
+// `type` is one name or a list of them.
+inline bool has_some_type(const json& value, const json& type) {
+  if (type.is_string()) return has_type(value, type.get<std::string>());
+  return std::any_of(type.begin(), type.end(), [&](const json& one) {
+    return has_type(value, one.get<std::string>());
+  });
+}
+
 inline std::string numbers(const json& schema, const json& value) {
   if (!value.is_number()) return "";
   const double number = value.get<double>();
@@ -100,7 +108,7 @@ inline std::string violation(const nlohmann::json& schema, const nlohmann::json&
                              const std::string& at) {
   using nlohmann::json;
   if (schema.is_boolean()) return schema.get<bool>() ? "" : at + ": not allowed";
-  if (schema.contains("type") && !schema_detail::has_type(value, schema["type"].get<std::string>()))
+  if (schema.contains("type") && !schema_detail::has_some_type(value, schema["type"]))
     return at + ": type";
   if (schema.contains("const") && schema["const"] != value) return at + ": const";
   if (schema.contains("enum") &&

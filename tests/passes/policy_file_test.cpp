@@ -45,7 +45,8 @@ TEST(PolicyFile, SaysEverything) {
       {"op": ["A", "B"], "domain": "my.ops", "metadata": {"layer": "^enc"}, "set": "allow",
        "operands": [0, 2], "results": [1]}
     ],
-    "range_check": "off", "calibration": null})"));
+    "range_check": "off",
+    "calibration": {"headroom": 4, "underflow": false, "sums": false}})"));
   const PrecisionPolicy policy = file.resolve();
   EXPECT_EQ(policy.name, "policy.json");
   EXPECT_EQ(policy.low, DType::kFloat16);
@@ -66,6 +67,7 @@ TEST(PolicyFile, SaysEverything) {
   EXPECT_EQ(policy.deny, CategoryRun::kFree);
   EXPECT_EQ(policy.range_check, RangeChecks::kOff);
   EXPECT_EQ(policy.thresholds, (PolicyThresholds{-5000, 8, 1e-6, 1e6}));
+  EXPECT_EQ(policy.calibration, (CalibrationThresholds{4, false, false}));
   ASSERT_EQ(policy.rules.size(), 3u);  // the first is that of `inference`
   EXPECT_EQ(policy.rules[0].origin, "inference: rules[0]");
   EXPECT_EQ(source_of(policy.rules[1]), "policy.json: rules[0] (ASPP)");
@@ -166,7 +168,12 @@ INSTANTIATE_TEST_SUITE_P(
                 {"rules[0]: expected no 'operands'"}},
         BadFile{R"({"rules": [{"op": "Gemm", "set": "low", "results": [0]}]})",
                 {"'Gemm', whose schema says", "Hint"}},
-        BadFile{R"({"calibration": {"percentile": 99}})", {"calibration: this version of mezzo"}},
+        BadFile{R"({"calibration": {"percentile": 99}})",
+                {"calibration.percentile: unknown key", "headroom"}},
+        BadFile{R"({"calibration": {"headroom": 0.5}})",
+                {"calibration.headroom: expected a number of at least 1"}},
+        BadFile{R"({"calibration": {"sums": 1}})", {"calibration.sums: expected true or false"}},
+        BadFile{R"({"calibration": 8})", {"calibration: expected an object"}},
         BadFile{R"({"rules": [[[[[[[[[1]]]]]]]]]})", {"at most 8 brackets in one another"}}));
 
 TEST(PolicyFile, SizesAreLimited) {

@@ -66,6 +66,7 @@ const rules = {
   schema: "The operator takes no such type at this opset.",
   cut: "Free to be either: the minimum cut took the cheaper side.",
   pattern: "Part of a decomposed LayerNorm, Softmax or the like, treated as one.",
+  calibration: "Values measured on samples come too near the low type's limits.",
   forced: "Everything was forced to FP32.",
   "not-float": "Nothing to decide: no floating-point operand or result.",
 };

@@ -156,6 +156,37 @@ function showComparison() {
         row(other).map((text) => element("td", {class: "num"}, text))))))));
 }
 
+// What running the FP32 graph on samples found, and which nodes run otherwise for it.
+const calibrationError = (error) => (error === null ? "not finite" : error.toPrecision(2));
+
+function calibrationFacts(found) {
+  const kept = found.changes.filter((change) => !isLow(change.after)).length;
+  const facts = [`${formatCount(found.samples)} sample${found.samples === 1 ? "" : "s"} of ${found.sources.join(", ")}, ${formatCount(found.tensors)} tensors measured.`,
+    `${formatCount(kept)} of the nodes would run low without it` + (found.changes.length > kept ? `, ${formatCount(found.changes.length - kept)} FP32.` : ".")];
+  if (found.avoided_by_bf16 > 0) facts.push(`${formatCount(found.avoided_by_bf16)} of them could run in BF16, whose range is that of FP32.`);
+  if (found.output_error !== undefined) facts.push(`Outputs on the samples depart from FP32 by ${calibrationError(found.output_error)} of their largest magnitude at most.`);
+  return facts;
+}
+
+function calibrationTable(title, head, rows) {
+  if (rows.length === 0) return null;
+  return element("details", {open: rows.length <= 12}, element("summary", {}, `${title} (${formatCount(rows.length)})`),
+    element("table", {class: "compact"},
+      element("thead", {}, element("tr", {}, head.map((text) => element("th", {scope: "col"}, text)))),
+      element("tbody", {}, rows.map((row) => element("tr", {}, row.map((text, i) => element("td", {class: i === 0 ? "mono" : ""}, text)))))));
+}
+
+function showCalibration() {
+  const found = report.calibration;
+  if (found === undefined) return;
+  byId("calibration").append(element("div", {class: "card"}, element("h3", {}, "Calibration"),
+    list(calibrationFacts(found)),
+    calibrationTable("Nodes that run otherwise than without samples", ["Node", "Operator", "Without", "Now"],
+      found.changes.map((change) => [`${change.scope}${change.node}`, change.op, shortType(change.before), shortType(change.after)])),
+    calibrationTable("Tensors near the limits", ["Tensor", "From", "To", "Finding"],
+      found.near_limit.map((tensor) => [`${tensor.scope}${tensor.tensor}`, tensor.lowest.toPrecision(4), tensor.highest.toPrecision(4), tensor.note]))));
+}
+
 function showPolicy() {
   if (report.policy.length === 0) return;
   byId("policy").append(element("details", {class: "card", open: true}, element("summary", {}, "Policy in effect"),

@@ -109,6 +109,7 @@ showTotals();
 showNotes();
 showRules((rule) => showRuleInTable(rule, chooseRow));
 showHeld(chooseRow);
+showCalibration();
 showComparison();
 showPolicy();
 startTables(chooseRow);

@@ -1,0 +1,33 @@
+// The elements of a tensor as numbers, whatever their type.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/interpreter/value.h"
+#include "compiler/support/status.h"
+
+namespace mezzo::numerics {
+
+// Can its elements be read as doubles? (floating, integer and bool types)
+bool is_numeric(DType dtype);
+
+// Elements `first` to `first + count` as doubles; integers of 64 bits round. REQUIRES: is_numeric,
+// and the range lies within the tensor.
+void read_elements(const HostTensor& tensor, std::int64_t first, std::int64_t count, double* to);
+
+// Calls visit(first, span of doubles) piece by piece; 32 KiB at a time, so that memory stays small.
+template <typename Visit>
+void for_each_piece(const HostTensor& tensor, const Visit& visit) {
+  constexpr std::int64_t kPiece = 4096;
+  std::vector<double> piece(static_cast<std::size_t>(std::min(kPiece, tensor.elems())));
+  for (std::int64_t first = 0; first < tensor.elems(); first += kPiece) {
+    const std::int64_t count = std::min(kPiece, tensor.elems() - first);
+    read_elements(tensor, first, count, piece.data());
+    visit(first, std::span<const double>(piece.data(), static_cast<std::size_t>(count)));
+  }
+}
+
+}  // namespace mezzo::numerics
