@@ -84,7 +84,8 @@ StatusOr<passes::Calibration> calibrate(const Model& model, std::uint64_t sample
   }
   measurer.found.samples = samples;
   if (measurer.found.tensors.empty()) {
-    return invalid_argument("no node of the model computes in FP32, so there is nothing to calibrate");
+    return invalid_argument(
+        "no node of the model computes in FP32, so there is nothing to calibrate");
   }
   return std::move(measurer.found);
 }

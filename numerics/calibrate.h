@@ -28,8 +28,8 @@ using SampleReader = std::function<StatusOr<std::vector<RuntimeValue>>(std::uint
 // `model` as prepare() left it. Ranges are reduced while tensors are alive, so that memory stays
 // what one run needs, whatever the number of samples. Measured are FP32 tensors, constants aside;
 // and how far the sums of contractions and reductions go, where they pass the range of `low` (see
-// largest_sum). InvalidArgument: a sample does not fit, or holds NaN; there is none; the graph holds
-// no FP32 tensor. Calibration::sources is left to the caller.
+// largest_sum). InvalidArgument: a sample does not fit, or holds NaN; there is none; the graph
+// holds no FP32 tensor. Calibration::sources is left to the caller.
 StatusOr<passes::Calibration> calibrate(const Model& model, std::uint64_t samples,
                                         const SampleReader& read, const CalibrateOptions& options);
 

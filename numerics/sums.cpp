@@ -94,12 +94,12 @@ HostTensor magnitudes(const HostTensor& x) {
   HostTensor result{x.dtype, x.dims, nullptr};
   const auto elems = static_cast<std::size_t>(x.elems());
   const auto block = std::shared_ptr<float>(
-      static_cast<float*>(::operator new(elems * sizeof(float) + 64, std::align_val_t{64})),
-      [](float* p) { ::operator delete(p, std::align_val_t{64}); });
+      static_cast<float*>(::operator new (elems * sizeof(float) + 64, std::align_val_t{64})),
+      [](float* p) { ::operator delete (p, std::align_val_t{64}); });
   const float* from = x.data_as<float>();
   for (std::size_t i = 0; i < elems; ++i) block.get()[i] = std::fabs(from[i]);
-  result.data = std::shared_ptr<const std::byte>(
-      block, reinterpret_cast<const std::byte*>(block.get()));
+  result.data =
+      std::shared_ptr<const std::byte>(block, reinterpret_cast<const std::byte*>(block.get()));
   return result;
 }
 
@@ -153,8 +153,10 @@ std::optional<double> summed_elems(const NodeRun& run) {
                                  : std::nullopt;
     }
     if (node.is("Conv")) return product(w->dims, 1);
-    const auto groups = static_cast<double>(std::max<std::int64_t>(1, node.int_attribute("group", 1)));
-    return static_cast<double>(w->dims[0]) / groups * product(w->dims, 2);  // ConvTranspose, at most
+    const auto groups =
+        static_cast<double>(std::max<std::int64_t>(1, node.int_attribute("group", 1)));
+    return static_cast<double>(w->dims[0]) / groups *
+           product(w->dims, 2);  // ConvTranspose, at most
   }
   if (node.is("CumSum")) return cumulated_elems(run, *x);
   if (node.is("AveragePool")) return window(node);

@@ -247,6 +247,7 @@ StatusOr<CalibrationRecord> read_calibration(const json& object) {
     MEZZO_ASSIGN_OR_RETURN(found.output_error, amount_at(object, "output_error"));
   }
   MEZZO_ASSIGN_OR_RETURN(found.worst_output, json_string(object, "worst_output"));
+  MEZZO_ASSIGN_OR_RETURN(found.checked_samples, json_uint(object, "checked_samples"));
   return found;
 }
 

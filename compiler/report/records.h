@@ -14,15 +14,15 @@
 namespace mezzo {
 
 enum class Rule : std::uint8_t {
-  kCategory,  // the op's category: allow or deny
-  kPin,       // embedding, normalisation, softmax, loss, or the user's --pin
-  kPolicy,    // --deny-op, --allow-op, a policy file
-  kRange,     // a constant beyond the type's range
-  kSchema,    // the operator takes no such type at this opset
-  kCut,       // the minimum cut chose the cheaper side
-  kPattern,   // belongs to a decomposed LayerNorm, Softmax, ...
-  kForced,    // --fp32
-  kNotFloat,  // nothing to decide: no floating operand or result
+  kCategory,     // the op's category: allow or deny
+  kPin,          // embedding, normalisation, softmax, loss, or the user's --pin
+  kPolicy,       // --deny-op, --allow-op, a policy file
+  kRange,        // a constant beyond the type's range
+  kSchema,       // the operator takes no such type at this opset
+  kCut,          // the minimum cut chose the cheaper side
+  kPattern,      // belongs to a decomposed LayerNorm, Softmax, ...
+  kForced,       // --fp32
+  kNotFloat,     // nothing to decide: no floating operand or result
   kCalibration,  // values measured on samples
 };
 inline constexpr int kRuleCount = 10;
@@ -114,6 +114,7 @@ struct CalibrationRecord {
   // Largest error of the converted model's outputs on the samples beside FP32, as a share of the
   // output's largest magnitude; -1: not measured, infinite ones as kInfiniteError.
   double output_error = -1;
+  std::uint64_t checked_samples = 0;
   std::string worst_output;
   static constexpr double kInfiniteError = 1e300;
 

@@ -107,17 +107,15 @@ json calibration_json(const CalibrationRecord& found) {
                        {"before", std::string(dtype_name(change.before))},
                        {"after", std::string(dtype_name(change.after))}});
   }
-  json object = {{"sources", found.sources},
-                 {"samples", found.samples},
-                 {"tensors", found.tensors},
-                 {"near_limit", std::move(tensors)},
-                 {"changes", std::move(changes)},
-                 {"avoided_by_bf16", found.avoided_by_bf16}};
+  json object = {{"sources", found.sources},      {"samples", found.samples},
+                 {"tensors", found.tensors},      {"near_limit", std::move(tensors)},
+                 {"changes", std::move(changes)}, {"avoided_by_bf16", found.avoided_by_bf16}};
   if (found.output_error >= 0) {
-    object["output_error"] =
-        found.output_error >= CalibrationRecord::kInfiniteError ? json(nullptr)
-                                                                 : json(found.output_error);
+    object["output_error"] = found.output_error >= CalibrationRecord::kInfiniteError
+                                 ? json(nullptr)
+                                 : json(found.output_error);
     object["worst_output"] = found.worst_output;
+    object["checked_samples"] = found.checked_samples;
   }
   return object;
 }
@@ -145,13 +143,13 @@ json report_to_json(const Report& report) {
   for (const NodeDecision& node : records.nodes) nodes.push_back(node_json(node));
   for (const CastDecision& cast : records.casts) casts.push_back(cast_json(cast));
   json object = {{"format", "mezzo-report"},        {"format_version", 1},
-          {"model", records.model},          {"target", records.target},
-          {"precision", records.precision},  {"tool_version", records.tool_version},
-          {"policy", std::move(policy)},     {"totals", totals_json(report.totals)},
-          {"cost", cost_json(records.cost)}, {"bytes", bytes_json(records)},
-          {"warnings", records.warnings},    {"pads", records.pads},
-          {"nodes", std::move(nodes)},       {"casts", std::move(casts)},
-          {"graph", graph_json(report)},     {"comparison", std::move(comparison)}};
+                 {"model", records.model},          {"target", records.target},
+                 {"precision", records.precision},  {"tool_version", records.tool_version},
+                 {"policy", std::move(policy)},     {"totals", totals_json(report.totals)},
+                 {"cost", cost_json(records.cost)}, {"bytes", bytes_json(records)},
+                 {"warnings", records.warnings},    {"pads", records.pads},
+                 {"nodes", std::move(nodes)},       {"casts", std::move(casts)},
+                 {"graph", graph_json(report)},     {"comparison", std::move(comparison)}};
   if (records.calibration) object["calibration"] = calibration_json(*records.calibration);
   return object;
 }

@@ -100,10 +100,9 @@ std::string places(const std::vector<std::string>& sources) {
 std::string calibration_lines(const Records& records) {
   if (!records.calibration) return "";
   const CalibrationRecord& found = *records.calibration;
-  const auto to_fp32 = static_cast<std::size_t>(
-      std::count_if(found.changes.begin(), found.changes.end(), [](const CalibrationChange& change) {
-        return change.after == DType::kFloat32;
-      }));
+  const auto to_fp32 = static_cast<std::size_t>(std::count_if(
+      found.changes.begin(), found.changes.end(),
+      [](const CalibrationChange& change) { return change.after == DType::kFloat32; }));
   std::string out = fmt::format("calibrated on {} sample{} of {}: {} of {} tensors near the limits",
                                 found.samples, found.samples == 1 ? "" : "s", places(found.sources),
                                 found.near_limit.size(), found.tensors);
@@ -115,20 +114,21 @@ std::string calibration_lines(const Records& records) {
   constexpr std::size_t kMost = 5;
   for (std::size_t i = 0; i < std::min(kMost, found.near_limit.size()); ++i) {
     const MeasuredTensor& tensor = found.near_limit[i];
-    out += "  '" + printable(tensor.scope + tensor.tensor, 60) + "' " + printable(tensor.note, 200) +
-           "\n";
+    out += "  '" + printable(tensor.scope + tensor.tensor, 60) + "' " +
+           printable(tensor.note, 200) + "\n";
   }
   if (found.near_limit.size() > kMost)
     out += fmt::format("  and {} more, see --json or --report\n", found.near_limit.size() - kMost);
   if (found.avoided_by_bf16 > 0)
     out += fmt::format("  {} of these would run low in BF16: --precision bf16\n",
                        found.avoided_by_bf16);
-  if (found.output_error >= 0)
-    out += fmt::format("outputs on the samples: within {} of FP32{}\n",
-                       error_text(found.output_error),
+  if (found.output_error >= 0) {
+    out += fmt::format("outputs on {} sample{}: within {} of FP32{}\n", found.checked_samples,
+                       found.checked_samples == 1 ? "" : "s", error_text(found.output_error),
                        found.worst_output.empty()
                            ? ""
                            : " ('" + printable(found.worst_output, 60) + "' the farthest)");
+  }
   return out;
 }
 

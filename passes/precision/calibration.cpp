@@ -64,10 +64,7 @@ const TensorRange* Calibration::find(const Value& value) const {
 
 CalibrationCheck::CalibrationCheck(const Calibration& measured, DType low,
                                    const PrecisionPolicy& policy)
-    : measured_(measured),
-      low_(low),
-      facts_(float_facts(low)),
-      thresholds_(policy.calibration) {}
+    : measured_(measured), low_(low), facts_(float_facts(low)), thresholds_(policy.calibration) {}
 
 std::string CalibrationCheck::too_large(const Value& value, const TensorRange& range,
                                         const Reach& reach) const {
@@ -77,9 +74,9 @@ std::string CalibrationCheck::too_large(const Value& value, const TensorRange& r
   if (!range.any_finite || largest * thresholds_.headroom <= facts_.max) return {};
   const std::string limit = std::string(dtype_name(low_)) + "'s " + number(facts_.max);
   return "'" + value.name() + "' reaches " + number(largest) + " on the samples, " +
-         (largest > facts_.max ? "beyond " + limit
-                               : "within a factor of " + number(thresholds_.headroom) + " of " +
-                                     limit);
+         (largest > facts_.max
+              ? "beyond " + limit
+              : "within a factor of " + number(thresholds_.headroom) + " of " + limit);
 }
 
 std::string CalibrationCheck::too_small(const Value& value, const TensorRange& range) const {

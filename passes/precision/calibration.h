@@ -20,10 +20,10 @@ namespace mezzo::passes {
 
 // Of all elements that a tensor held, over all samples and iterations.
 struct TensorRange {
-  bool any_finite = false;          // without one the next four numbers say nothing
-  double lowest = 0, highest = 0;   // of finite elements
-  double lowest_unmasked = 0;       // of those above the policy's threshold for masks
-  double smallest_nonzero = 0;      // of magnitudes; 0: all are zero
+  bool any_finite = false;             // without one the next four numbers say nothing
+  double lowest = 0, highest = 0;      // of finite elements
+  double lowest_unmasked = 0;          // of those above the policy's threshold for masks
+  double smallest_nonzero = 0;         // of magnitudes; 0: all are zero
   bool whole = true, inexact = false;  // all are whole numbers; some not a value of the low type
   std::uint64_t elems = 0, infinities = 0, nans = 0;
 

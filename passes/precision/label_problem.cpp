@@ -153,10 +153,8 @@ std::string LabelProblem::measured_cause(const Node& node, const Border& border)
   std::vector<const Value*> values;
   for (const std::uint32_t i : border.operands) values.push_back(node.operand(i));
   for (const std::uint32_t i : border.results) values.push_back(node.result(i));
-  for (const GraphSlot& slot : border.inputs)
-    values.push_back(slot.graph->inputs()[slot.index]);
-  for (const GraphSlot& slot : border.outputs)
-    values.push_back(slot.graph->outputs()[slot.index]);
+  for (const GraphSlot& slot : border.inputs) values.push_back(slot.graph->inputs()[slot.index]);
+  for (const GraphSlot& slot : border.outputs) values.push_back(slot.graph->outputs()[slot.index]);
   for (const Value* value : values) {
     if (value == nullptr) continue;
     if (std::string cause = classifier_.measured_cause(*value); !cause.empty())

@@ -34,9 +34,8 @@ inline bool has_type(const json& value, const std::string& type) {
 // `type` is one name or a list of them.
 inline bool has_some_type(const json& value, const json& type) {
   if (type.is_string()) return has_type(value, type.get<std::string>());
-  return std::any_of(type.begin(), type.end(), [&](const json& one) {
-    return has_type(value, one.get<std::string>());
-  });
+  return std::any_of(type.begin(), type.end(),
+                     [&](const json& one) { return has_type(value, one.get<std::string>()); });
 }
 
 inline std::string numbers(const json& schema, const json& value) {

@@ -9,9 +9,11 @@
 #include "compiler/report/report.h"
 #include "compiler/support/atomic_file.h"
 #include "passes/precision/policy_file.h"
+#include "tools/mezzo/calibrate_model.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compare_presets.h"
 #include "tools/mezzo/convert_model.h"
+#include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
 #include "tools/mezzo/output_places.h"
 
@@ -20,7 +22,9 @@ namespace {
 
 struct ConvertCommand {
   std::string model, output, report, json;
+  std::vector<std::string> calibrate;
   PolicyOptions policy;
+  ThreadOptions threads;
   DumpOptions dump;
   bool quiet = false, table = false, print_policy = false, compare_all = false;
 
@@ -31,16 +35,24 @@ struct ConvertCommand {
       return ok_status();
     }
     MEZZO_RETURN_IF_ERROR(check_reports({}));  // rather now than after a long conversion
-    MEZZO_ASSIGN_OR_RETURN(const Converted converted,
-                           convert_model(model, chosen, padding_of(chosen), dump.to_runner()));
+    std::optional<ModelCalibration> calibration;
+    if (!calibrate.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(
+          calibration, ModelCalibration::measure(model, calibrate, chosen, threads.count(), quiet));
+    }
+    const std::shared_ptr<const passes::Calibration> ranges =
+        calibration ? calibration->ranges() : nullptr;
+    MEZZO_ASSIGN_OR_RETURN(Converted converted, convert_model(model, chosen, padding_of(chosen),
+                                                              dump.to_runner(), ranges));
     MEZZO_RETURN_IF_ERROR(check_reports(converted.data_files));
+    if (calibration) calibration->check(*converted.model, converted.records);
     // Which casts were removed again only the converted graph tells.
     Report described = make_report(*converted.model, converted.records);
     // Converting the model again takes time, which programs that read JSON may not have.
     if (compare_all || !report.empty()) {
       MEZZO_RETURN_IF_ERROR(compare_presets(
           model, policy, chosen,
-          compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference, described));
+          compare_all ? Compared::kAllPresets : Compared::kDefaultAndInference, described, ranges));
     }
     MEZZO_RETURN_IF_ERROR(write(*converted.model, described));
     for (const std::string& warning : described.records.warnings)
@@ -58,6 +70,7 @@ struct ConvertCommand {
   Status check_reports(const std::vector<std::string>& data_files) const {
     std::vector<NamedFile> others = sources(model, data_files);
     others.push_back({"-o", output});
+    for (const std::string& samples : calibrate) others.push_back({"--calibrate", samples});
     others.push_back({"the data of -o", output + ".data"});
     return expect_different({{"--report", report}, {"--json", json}}, std::move(others));
   }
@@ -112,6 +125,14 @@ Work add_convert(CLI::App& app) {
          },
          "Print the policy in effect as a policy file, and convert nothing")
       ->group("Precision");
+  app.option_defaults()->group("Calibration");
+  repeatable(app.add_option("--calibrate", command->calibrate,
+                            "Run the FP32 graph on these inputs first and keep in FP32 what comes "
+                            "near the low type's limits: an npz by input name, or a folder of "
+                            "input_K.pb; several samples along a first axis; repeatable"))
+      ->type_name("NPZ|DIR");
+  command->threads.add_to(app);
+  app.option_defaults()->group("Options");
   command->dump.add_to(app);
   return [command] { return command->run(); };
 }

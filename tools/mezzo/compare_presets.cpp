@@ -43,7 +43,8 @@ StatusOr<passes::PrecisionPolicy> preset_for(const std::string& name, const Poli
 }  // namespace
 
 Status compare_presets(const std::string& path, const PolicyOptions& options,
-                       const passes::PrecisionPolicy& chosen, Compared compared, Report& report) {
+                       const passes::PrecisionPolicy& chosen, Compared compared, Report& report,
+                       const std::shared_ptr<const passes::Calibration>& calibration) {
   if (chosen.force_fp32) return ok_status();  // all of them would keep everything
   std::vector<std::string> names = {"default", "inference"};
   if (compared == Compared::kAllPresets) {
@@ -64,7 +65,8 @@ Status compare_presets(const std::string& path, const PolicyOptions& options,
   for (const std::string& name : names) {
     MEZZO_ASSIGN_OR_RETURN(const passes::PrecisionPolicy policy, preset_for(name, options, chosen));
     if (!seen.insert(passes::policy_json(policy)).second) continue;
-    const StatusOr<Converted> other = convert_model(path, policy, padding_of(policy), {});
+    const StatusOr<Converted> other =
+        convert_model(path, policy, padding_of(policy), {}, calibration);
     if (!other.ok()) {  // no reason to withhold what was asked for
       report.records.warnings.push_back("preset '" + name +
                                         "' is not compared: " + other.status().message());

@@ -36,7 +36,8 @@ std::uint64_t activation_bytes(const Graph& graph) {
 
 StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
                                   const passes::PadOptions& padding,
-                                  const passes::RunnerOptions& runner) {
+                                  const passes::RunnerOptions& runner,
+                                  std::shared_ptr<const passes::Calibration> calibration) {
   Converted converted;
   ImportOptions import_options;
   import_options.warnings = &converted.records.warnings;
@@ -50,6 +51,7 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
   passes::PassContext ctx;
   ctx.policy = policy;
   ctx.padding = padding;
+  ctx.calibration = std::move(calibration);
   ctx.records.warnings = std::move(converted.records.warnings);
   Model& model = *converted.model;
   ctx.records.weight_bytes_before = weight_bytes(*model.graph);

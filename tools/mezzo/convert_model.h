@@ -19,8 +19,10 @@ struct Converted {
   std::vector<std::string> data_files;  // external data that the model is read from
 };
 
+// `calibration` may be null.
 StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
                                   const passes::PadOptions& padding,
-                                  const passes::RunnerOptions& runner);
+                                  const passes::RunnerOptions& runner,
+                                  std::shared_ptr<const passes::Calibration> calibration = nullptr);
 
 }  // namespace mezzo::cli

@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
      "  mezzo convert model.onnx -o mixed.onnx --precision fp16 --report report.html\n"
      "  mezzo convert model.onnx -o mixed.onnx --pin '^/aspp/' --deny-op Softplus\n"
      "  mezzo convert model.onnx -o mixed.onnx --preset inference\n"
+     "  mezzo convert model.onnx -o mixed.onnx --precision fp16 --calibrate samples.npz\n"
      "  mezzo convert --preset torch-amp --print-policy > policy.json\n",
      add_convert},
     {"train", "Train an ONNX model that has its loss as an output.",
@@ -159,7 +160,7 @@ int parse(CLI::App& app, CLI::App* command, std::vector<std::string> arguments) 
 
 // An unset variable in a script must not turn an option off in silence.
 void refuse_empty_names(CLI::App& command) {
-  constexpr std::string_view kPaths[] = {"FILE", "DIR", "HTML", "JSON", "MODEL", "NPZ"};
+  constexpr std::string_view kPaths[] = {"FILE", "DIR", "HTML", "JSON", "MODEL", "NPZ", "NPZ|DIR"};
   for (CLI::Option* option : command.get_options()) {
     if (std::find(std::begin(kPaths), std::end(kPaths), option->get_type_name()) !=
         std::end(kPaths))
