@@ -70,6 +70,22 @@ constexpr InPlaceRow kInPlace[] = {
     {"ScatterElements"},
     {"ScatterND"},
     {"TensorScatter"},
+    {"Tan"},
+    {"Asin"},
+    {"Acos"},
+    {"Atan"},
+    {"Sinh"},
+    {"Cosh"},
+    {"Asinh"},
+    {"Acosh"},
+    {"Atanh"},
+    {"Mish"},
+    {"Softsign"},
+    {"Selu"},
+    {"Celu"},
+    {"ThresholdedRelu"},
+    {"Shrink"},
+    {"PRelu"},
 };
 
 struct OptionalResult {

@@ -36,6 +36,8 @@ constexpr std::array kPasses = {
     PassInfo{"inline-functions", inline_functions, "puts functions in the place of their calls"},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
+    PassInfo{"decompose-for-gradient", decompose_for_gradient,
+             "spells out operators that have no gradient rule"},
     PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
     PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
     PassInfo{"inference-form", to_inference_form,
@@ -63,9 +65,11 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
 
 // From what the file says to operators that the runtime has. Decomposing makes constants, and what
 // these fold to may let more be decomposed (a Tile whose repeats were computed).
-std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first) {
+std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first,
+                                             bool for_training = false) {
   std::vector<const PassInfo*> passes = by_name({"inline-functions", "raise-to-current"});
   for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
+  if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
   for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose",
                                        "normalise", "fold-constants", "recognise"})) {
     passes.push_back(pass);
@@ -126,7 +130,7 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"}, true);
   passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass :
@@ -162,7 +166,7 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {
     // Parameters are shared with the training phases: the same passes pad them alike.
-    passes = executable_form({"infer-shapes"});
+    passes = executable_form({"infer-shapes"}, true);
     for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
       passes.push_back(pass);
   } else {

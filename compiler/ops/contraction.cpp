@@ -33,11 +33,7 @@ constexpr OpDef kContractionOps[] = {
      .padding = kUnpadded,
      .not_differentiable = kFunctionBodyRule,
      .no_kernel = kFunctionBodyKernel},
-    {.name = "Det",
-     .precision = kDeny,
-     .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+    {.name = "Det", .precision = kDeny, .padding = kUnpadded, .not_differentiable = kNoRuleYet},
 };
 
 }  // namespace

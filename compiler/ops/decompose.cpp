@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "compiler/ops/decompose_rules.h"
+#include "compiler/ops/families.h"
 #include "compiler/ops/op_def.h"
 
 namespace mezzo {
@@ -19,8 +20,6 @@ struct Entry {
 constexpr Entry kRules[] = {
     {"Max", decompose_many},
     {"Min", decompose_many},
-    {"Sum", decompose_many},
-    {"Mean", decompose_many},
     {"Tile", decompose_tile},
     {"ConstantOfShape", decompose_constant_of_shape},
     {"DepthToSpace", decompose_depth_to_space},
@@ -42,6 +41,12 @@ Rule rule_for(const Node& node) {
 }
 
 }  // namespace
+
+bool is_differentiated_decomposed(const Node& node) {
+  const OpDef* op = find_op(node);
+  return op != nullptr && op->gradient == nullptr &&
+         (op->not_differentiable == kFunctionBodyRule || op->not_differentiable == kDecomposedRule);
+}
 
 StatusOr<bool> decompose(Node& node, const Model* model) {
   const Rule rule = rule_for(node);

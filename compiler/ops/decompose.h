@@ -12,12 +12,15 @@ namespace mezzo {
 // decomposing in turn. Types of the new values are inferred; `model` gives the opset and may be
 // null.
 //
-// Ours: Max, Min, Sum, Mean of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
+// Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
 // Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
 // NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled. Everything else
 // with a function body in ONNX's schema (PRelu, Mish,
 // RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.
 StatusOr<bool> decompose(Node& node, const Model* model);
+
+// True if the operator has no gradient rule, but what `decompose` makes of it has.
+bool is_differentiated_decomposed(const Node& node);
 
 // The ONNX function body alone.
 StatusOr<bool> expand_function_body(Node& node, const Model* model);

@@ -10,15 +10,9 @@ namespace mezzo {
 // From left to right, two at a time.
 StatusOr<Results> decompose_many(Builder& builder, const Node& node) {
   if (node.operand_count() == 0) return Results{};
-  const bool adds = node.is("Sum") || node.is("Mean");
-  const std::string_view op = adds ? std::string_view("Add") : std::string_view(node.op_type());
   Value* result = node.operand(0);
   for (std::size_t i = 1; i < node.operand_count(); ++i) {
-    result = builder.op(op, {result, node.operand(i)});
-  }
-  if (node.is("Mean")) {
-    const double share = 1.0 / static_cast<double>(node.operand_count());
-    result = builder.op("Mul", {result, builder.scalar(node.operand(0)->dtype(), share)});
+    result = builder.op(node.op_type(), {result, node.operand(i)});
   }
   if (result == node.operand(0)) result = builder.op("Identity", {result});
   return Results{result};

@@ -14,6 +14,16 @@ StatusOr<Gradients> grad_add(GradientContext& ctx) {
 
 StatusOr<Gradients> grad_sum(GradientContext& ctx) { return grad_add(ctx); }
 
+StatusOr<Gradients> grad_mean(GradientContext& ctx) {
+  const double share = 1.0 / static_cast<double>(ctx.node.operand_count());
+  Value* dy = scale(ctx, ctx.result_grads[0], share);
+  Gradients grads = no_gradients(ctx);
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (ctx.wanted[i]) grads[i] = sum_to(ctx, dy, *ctx.node.operand(i));
+  }
+  return grads;
+}
+
 StatusOr<Gradients> grad_sub(GradientContext& ctx) {
   Value* dy = ctx.result_grads[0];
   Gradients grads = no_gradients(ctx);
@@ -125,26 +135,21 @@ Status lower_max_min(const Node& node, LoweredOp& lowered) {
                        std::to_string(node.operand_count()));
 }
 
-// The kernel adds operands of equal dims; broadcasting needs Add.
+// AddN where all shapes are known to be equal, Sum where they broadcast.
 Status lower_sum(const Node& node, LoweredOp& lowered) {
   if (node.operand_count() == 1) {
     lowered.alias = true;
     return ok_status();
   }
-  lowered.kernel = "AddN";
-  if (node.operand_count() == 2) {
-    lowered.kernel = "Add";
-    return ok_status();
+  lowered.kernel = node.operand_count() == 2 ? "Add" : "AddN";
+  for (std::size_t i = 1; i < node.operand_count() && node.operand_count() > 2; ++i) {
+    if (!same_shape(*node.operand(0), *node.operand(i))) lowered.kernel = "Sum";
   }
-  for (std::size_t i = 1; i < node.operand_count(); ++i) {
-    if (!same_shape(*node.operand(0), *node.operand(i))) {
-      return unimplemented(describe(node) +
-                           ": the kernel adds more than two operands only if their "
-                           "shapes are equal; operand " +
-                           std::to_string(i) + " '" + node.operand(i)->name() + "' is " +
-                           to_string(node.operand(i)->type));
-    }
-  }
+  return ok_status();
+}
+
+Status lower_mean(const Node& node, LoweredOp& lowered) {
+  lowered.alias = node.operand_count() == 1;
   return ok_status();
 }
 

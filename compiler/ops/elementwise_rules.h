@@ -13,12 +13,14 @@ StatusOr<Gradients> grad_div(GradientContext& ctx);
 StatusOr<Gradients> grad_pow(GradientContext& ctx);
 StatusOr<Gradients> grad_max_min(GradientContext& ctx);
 StatusOr<Gradients> grad_sum(GradientContext& ctx);
+StatusOr<Gradients> grad_mean(GradientContext& ctx);
 StatusOr<Gradients> grad_neg(GradientContext& ctx);
 StatusOr<Gradients> grad_clip(GradientContext& ctx);
 StatusOr<Gradients> grad_where(GradientContext& ctx);
 
 Status lower_max_min(const Node& node, LoweredOp& lowered);
 Status lower_sum(const Node& node, LoweredOp& lowered);
+Status lower_mean(const Node& node, LoweredOp& lowered);
 Status lower_clip(const Node& node, LoweredOp& lowered);
 
 }  // namespace mezzo

@@ -172,9 +172,23 @@ const onnx::OpSchema* schema_for(const Node& node, const Model* model) {
   return schema ? schema : find_schema(node.op_type(), node.domain(), newest);
 }
 
+// For the two operators whose schemas infer nothing, GroupNormalization and
+// MeanVarianceNormalization: the one result is like the first operand.
+Status infer_like_first(Node& node) {
+  const Value* first = node.operand(0);
+  if (first == nullptr || node.result() == nullptr) return ok_status();
+  const Status status = merge_type(*node.result(), first->type);
+  return status.ok() ? status : contradiction(node, status.message());
+}
+
 Status infer_from_schema(Node& node, const Model* model) {
   const auto* schema = schema_for(node, model);
-  if (schema == nullptr || !schema->has_type_and_shape_inference_function()) return ok_status();
+  if (schema == nullptr) return ok_status();
+  if (!schema->has_type_and_shape_inference_function()) {
+    const bool normalises = node.domain().empty() &&
+                            (node.is("GroupNormalization") || node.is("MeanVarianceNormalization"));
+    return normalises ? infer_like_first(node) : ok_status();
+  }
   NodeContext context(node, model);
   try {
     run_inference(*schema, context);

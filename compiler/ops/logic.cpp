@@ -30,6 +30,11 @@ Status lower_cast(const Node&, LoweredOp& lowered) {
   return ok_status();
 }
 
+Status lower_bit_cast(const Node&, LoweredOp& lowered) {
+  lowered.attributes.clear();  // the result's dtype says it
+  return ok_status();
+}
+
 constexpr OpDef kLogicOps[] = {
     {.name = "Cast",
      .precision = kInfer,
@@ -46,7 +51,7 @@ constexpr OpDef kLogicOps[] = {
      .precision = kDeny,  // the bits of another type mean something else
      .padding = kKeepsZero,
      .not_differentiable = kNoFloatResult,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_bit_cast},
     {.name = "Equal",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
@@ -76,14 +81,12 @@ constexpr OpDef kLogicOps[] = {
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatResult,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatResult},
     {.name = "IsInf",
      .precision = kDeny,  // a cast can make an infinity of a finite number
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatResult,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatResult},
     {.name = "And",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
@@ -98,8 +101,7 @@ constexpr OpDef kLogicOps[] = {
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "Not",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
@@ -109,32 +111,27 @@ constexpr OpDef kLogicOps[] = {
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "BitwiseAnd",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "BitwiseOr",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "BitwiseXor",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "BitwiseNot",
      .precision = kInfer,
      .no_gradient_operands = kAllBits,
      .padding = kBreaksZero,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
 };
 
 }  // namespace

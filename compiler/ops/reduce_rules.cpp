@@ -113,17 +113,29 @@ StatusOr<Gradients> grad_reduce_extreme(GradientContext& ctx) {
 Status lower_reduce(const Node& node, LoweredOp& lowered) {
   MEZZO_ASSIGN_OR_RETURN(const auto axes, reduced_axes(node));
   keep_operands(lowered, 1);
-  if (axes.empty() && node.int_attribute("noop_with_empty_axes", 0) != 0) {
-    // These still square, or take the magnitude of, every element.
-    if (node.is("ReduceSumSquare") || node.is("ReduceL2")) {
-      return unimplemented(describe(node) + ": no axes with noop_with_empty_axes");
-    }
+  const bool noop = axes.empty() && node.int_attribute("noop_with_empty_axes", 0) != 0;
+  // The others still square, or take the magnitude or a logarithm of, every element.
+  const bool keeps = node.is("ReduceSum") || node.is("ReduceMean") || node.is("ReduceMax") ||
+                     node.is("ReduceMin") || node.is("ReduceProd");
+  if (noop && keeps) {
     lowered.alias = true;
     lowered.attributes.clear();
     return ok_status();
   }
-  erase_attribute(lowered, "noop_with_empty_axes");
+  if (!noop) erase_attribute(lowered, "noop_with_empty_axes");
   set_attribute(lowered, "axes", axes);
+  return ok_status();
+}
+
+Status lower_scan(const Node& node, LoweredOp& lowered) {
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
+  MEZZO_ASSIGN_OR_RETURN(const auto axis, ints_of(node, "axis", 1));
+  if (!axis || axis->size() != 1) {
+    return invalid_argument(describe(node) + ", operand 1: expected one axis");
+  }
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t normal, normalize_axis(node, axis->front(), rank));
+  keep_operands(lowered, 1);
+  set_attribute(lowered, "axis", normal);
   return ok_status();
 }
 

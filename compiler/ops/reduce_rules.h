@@ -19,6 +19,7 @@ StatusOr<Gradients> grad_reduce_l2(GradientContext& ctx);
 StatusOr<Gradients> grad_reduce_extreme(GradientContext& ctx);
 
 Status lower_reduce(const Node& node, LoweredOp& lowered);
+Status lower_scan(const Node& node, LoweredOp& lowered);
 Status lower_global_max_pool(const Node& node, LoweredOp& lowered);
 
 }  // namespace mezzo

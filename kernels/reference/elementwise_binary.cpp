@@ -1,5 +1,5 @@
 // Two and three operands with ONNX's multidirectional broadcasting: arithmetic, comparisons,
-// logic, Where; and AddN, which adds any number of equal shapes.
+// logic, bits, PRelu, Where.
 //
 // Floating operands may be of any mixture of dtypes. Integer operands share one dtype; results
 // wrap as in numpy. Integer division truncates toward zero; a zero divisor is InvalidArgument.
@@ -45,10 +45,16 @@ Integer integer_pow(Integer base, Integer exponent) {
 double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
-// Mod with fmod = 0 takes the divisor's sign, as in Python; for integers only.
+// Mod with fmod = 0 takes the divisor's sign, as in Python.
 Integer floor_mod(Integer a, Integer b) {
   const Integer remainder = a % b;
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+double real_floor_mod(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0.0) return std::copysign(0.0, b);
+  return (remainder < 0.0) != (b < 0.0) ? remainder + b : remainder;
 }
 
 constexpr BinaryFunction kArithmetic[] = {
@@ -78,6 +84,7 @@ constexpr BinaryFunction kComparisons[] = {
 
 constexpr BinaryFunction kLogic[] = {
     {"And", nullptr, [](Integer a, Integer b) -> Integer { return a != 0 && b != 0; }},
+    {"Xor", nullptr, [](Integer a, Integer b) -> Integer { return (a != 0) != (b != 0); }},
     {"Or", nullptr, [](Integer a, Integer b) -> Integer { return a != 0 || b != 0; }},
 };
 
@@ -156,6 +163,62 @@ PreparedKernel prepare_logic(const KernelRequest& request) {
   return zip_either(operands, *row);
 }
 
+namespace {
+
+constexpr BinaryFunction kBitwise[] = {
+    {"BitwiseAnd", nullptr, [](Integer a, Integer b) -> Integer { return a & b; }},
+    {"BitwiseOr", nullptr, [](Integer a, Integer b) -> Integer { return a | b; }},
+    {"BitwiseXor", nullptr, [](Integer a, Integer b) -> Integer { return a ^ b; }},
+};
+
+}  // namespace
+
+PreparedKernel prepare_bitwise(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:z b:z -> y:z"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_dtype());
+  MEZZO_RETURN_IF_ERROR(expect_broadcast(operands, 0, 1));
+  const BinaryFunction* row = find_function(kBitwise, request.op);
+  if (row == nullptr) return unimplemented(request.op + ": no such function of bits");
+  return zip_kernel<Integer>(operands, row->integer);
+}
+
+// By a negative number of places, or by all the dtype has: what filling with the sign leaves, -1
+// for negative x shifted right, 0 otherwise.
+PreparedKernel prepare_bit_shift(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:z places:z -> y:z"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_dtype());
+  MEZZO_RETURN_IF_ERROR(expect_broadcast(operands, 0, 1));
+  const std::string direction = request.attributes.get_string("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") {
+    return operands.error("attribute 'direction' is '" + direction + "', expected LEFT or RIGHT");
+  }
+  const Integer bits = dtype_bits(operands.in(0).dtype);
+  if (direction == "LEFT") {
+    return zip_kernel<Integer>(operands, [bits](Integer x, Integer places) -> Integer {
+      return places < 0 || places >= bits ? 0 : wrapping_multiply(x, Integer{1} << places);
+    });
+  }
+  return zip_kernel<Integer>(operands, [bits](Integer x, Integer places) -> Integer {
+    if (places < 0 || places >= bits) return x < 0 ? -1 : 0;
+    return x >> places;
+  });
+}
+
+// The slope broadcasts to x, not the other way round.
+PreparedKernel prepare_prelu(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:n slope:n -> y:n"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
+  MEZZO_RETURN_IF_ERROR(expect_broadcast(operands, 0, 1));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
+  if (is_floating(operands.in(0).dtype)) {
+    return zip_kernel<double>(operands,
+                              [](double x, double slope) { return x < 0 ? slope * x : x; });
+  }
+  return zip_kernel<Integer>(operands, [](Integer x, Integer slope) -> Integer {
+    return x < 0 ? wrapping_multiply(slope, x) : x;
+  });
+}
+
 // The exponent's dtype is free (ONNX's T1); the result has the kind of the base.
 PreparedKernel prepare_pow(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:n b:n -> y:n"));
@@ -178,7 +241,7 @@ PreparedKernel prepare_mod(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(expect_broadcast(operands, 0, 1));
   MEZZO_ASSIGN_OR_RETURN(const bool fmod, operands.flag("fmod", false));
   if (is_floating(operands.in(0).dtype)) {
-    if (!fmod) return operands.error("floating operands need fmod = 1");
+    if (!fmod) return zip_kernel<double>(operands, real_floor_mod);
     return zip_kernel<double>(operands, [](double a, double b) { return std::fmod(a, b); });
   }
   if (fmod) {
@@ -228,26 +291,6 @@ PreparedKernel prepare_where(const KernelRequest& request) {
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, *dims));
   return is_floating(a) ? where_kernel<double>(operands) : where_kernel<Integer>(operands);
-}
-
-PreparedKernel prepare_add_n(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:f... -> y:f"));
-  std::vector<Elements> terms;
-  for (std::size_t i = 0; i < operands.in_count(); ++i) {
-    MEZZO_RETURN_IF_ERROR(operands.expect_in(i, operands.in(0).dims));
-    terms.emplace_back(operands.in(i));
-  }
-  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
-  return make_kernel(
-      [terms = std::move(terms), y = Elements(operands.out(0))](const KernelArguments& arguments) {
-        for (std::int64_t i = 0; i < y.count(); ++i) {
-          double sum = 0.0;
-          for (std::size_t k = 0; k < terms.size(); ++k) {
-            sum += terms[k].read<double>(arguments.inputs[k], i);
-          }
-          y.write<double>(arguments.outputs[0], i, sum);
-        }
-      });
 }
 
 }  // namespace mezzo::kernels::reference

@@ -9,6 +9,10 @@ namespace mezzo::kernels::reference {
 // elementwise_unary.cpp
 PreparedKernel prepare_unary(const KernelRequest& request);
 PreparedKernel prepare_not(const KernelRequest& request);
+PreparedKernel prepare_bitwise_not(const KernelRequest& request);
+PreparedKernel prepare_is_nan(const KernelRequest& request);
+PreparedKernel prepare_is_inf(const KernelRequest& request);
+PreparedKernel prepare_bit_cast(const KernelRequest& request);
 PreparedKernel prepare_cast(const KernelRequest& request);
 PreparedKernel prepare_clip(const KernelRequest& request);
 
@@ -18,8 +22,14 @@ PreparedKernel prepare_comparison(const KernelRequest& request);
 PreparedKernel prepare_logic(const KernelRequest& request);
 PreparedKernel prepare_pow(const KernelRequest& request);
 PreparedKernel prepare_mod(const KernelRequest& request);
+PreparedKernel prepare_bitwise(const KernelRequest& request);
+PreparedKernel prepare_bit_shift(const KernelRequest& request);
+PreparedKernel prepare_prelu(const KernelRequest& request);
 PreparedKernel prepare_where(const KernelRequest& request);
+
+// variadic.cpp
 PreparedKernel prepare_add_n(const KernelRequest& request);
+PreparedKernel prepare_variadic(const KernelRequest& request);
 
 // grad_elementwise.cpp
 PreparedKernel prepare_unary_grad(const KernelRequest& request);
@@ -50,10 +60,22 @@ PreparedKernel prepare_softmax_grad(const KernelRequest& request);
 PreparedKernel prepare_cross_entropy(const KernelRequest& request);
 PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request);
 
-// reduce.cpp
+// reduce.cpp, arg_extreme.cpp, scan.cpp
 PreparedKernel prepare_reduce(const KernelRequest& request);
 PreparedKernel prepare_sum_to(const KernelRequest& request);
-PreparedKernel prepare_arg_max(const KernelRequest& request);
+PreparedKernel prepare_arg_extreme(const KernelRequest& request);
+PreparedKernel prepare_hardmax(const KernelRequest& request);
+PreparedKernel prepare_scan(const KernelRequest& request);
+
+// normalize.cpp, det.cpp
+PreparedKernel prepare_lp_normalization(const KernelRequest& request);
+PreparedKernel prepare_mean_variance(const KernelRequest& request);
+PreparedKernel prepare_det(const KernelRequest& request);
+
+// quantize.cpp
+PreparedKernel prepare_quantize(const KernelRequest& request);
+PreparedKernel prepare_dequantize(const KernelRequest& request);
+PreparedKernel prepare_dynamic_quantize(const KernelRequest& request);
 
 // pool.cpp
 PreparedKernel prepare_global_average_pool(const KernelRequest& request);

@@ -15,6 +15,7 @@ bool matches(DType dtype, char letter) {
     case 'f': return is_floating(dtype);
     case 'n': return is_floating(dtype) || is_integer(dtype);
     case 'v': return has_elements(dtype);
+    case 'z': return is_integer(dtype);
     case 'i': return dtype == DType::kInt32 || dtype == DType::kInt64;
     case 'l': return dtype == DType::kInt64;
     case 'b': return dtype == DType::kBool;
@@ -27,6 +28,7 @@ std::string_view letter_text(char letter) {
     case 'f': return "float, float16, bfloat16 or double";
     case 'n': return "a floating or integer dtype";
     case 'v': return "a floating, integer or bool dtype";
+    case 'z': return "an integer dtype";
     case 'i': return "int32 or int64";
     case 'l': return "int64";
     case 'b': return "bool";

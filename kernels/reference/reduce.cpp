@@ -1,14 +1,16 @@
-// Reductions over a set of axes, SumTo (the gradient of broadcasting) and ArgMax.
+// Reductions over a set of axes, and SumTo (the gradient of broadcasting).
 //
-// Each result is one pass over its elements in row-major order, in double (integers exactly) and
-// rounded once. NaN wins in ReduceMax, ReduceMin and ArgMax.
+// Each result is one pass over its elements in row-major order (ReduceLogSumExp: two), in double
+// (integers exactly) and rounded once. NaN wins in ReduceMax and ReduceMin. No elements give the
+// start of the sum or product, and for ReduceMax and ReduceMin the end of the dtype's range.
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
+#include "kernels/reference/nest.h"
 #include "kernels/reference/operands.h"
 
 namespace mezzo::kernels::reference {
@@ -24,7 +26,7 @@ struct Reduction {
 };
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Beyond every value an integer dtype holds.
+// Beyond every value an integer dtype holds; finish_extreme brings them back.
 constexpr Integer kHuge = Integer{1} << 100;
 
 constexpr Reduction<double> kFloating[] = {
@@ -39,6 +41,9 @@ constexpr Reduction<double> kFloating[] = {
     {"ReduceSumSquare", 0.0, [](double sum, double x) { return sum + x * x; }},
     {"ReduceL2", 0.0, [](double sum, double x) { return sum + x * x; },
      [](double sum, std::int64_t) { return std::sqrt(sum); }},
+    {"ReduceL1", 0.0, [](double sum, double x) { return sum + std::fabs(x); }},
+    {"ReduceLogSum", 0.0, [](double sum, double x) { return sum + x; },
+     [](double sum, std::int64_t) { return std::log(sum); }},
 };
 
 // Products wrap as the stored low 64 bits ask.
@@ -55,45 +60,59 @@ constexpr Reduction<Integer> kIntegers[] = {
     {"ReduceProd", 1, wrapping_product},
     {"ReduceSumSquare", 0,
      [](Integer sum, Integer x) -> Integer { return sum + wrapping_product(x, x); }},
+    {"ReduceL1", 0, [](Integer sum, Integer x) -> Integer { return sum + (x < 0 ? -x : x); }},
 };
 
-// The results as an outer loop (views: x, y), the elements of one result as an inner loop (x).
-struct Nest {
-  Loop<2> outer;
-  Loop<1> inner;
-  std::int64_t count = 1;  // elements per result
+// The ends of what a dtype holds, for maxima and minima of nothing.
+struct Ends {
+  Integer least;
+  Integer greatest;
 };
-
-// `reduced[d]`: dim d of x is summed away. `y_strides` of the kept dims, in order.
-Nest make_nest(const TensorDesc& x, const std::vector<bool>& reduced, const Dims& y_strides) {
-  const Dims strides = element_strides(x);
-  Nest nest;
-  std::size_t kept = 0;
-  for (std::size_t d = 0; d < x.dims.size(); ++d) {
-    if (reduced[d]) {
-      nest.inner.dims.push_back(x.dims[d]);
-      nest.inner.strides[0].push_back(strides[d]);
-      nest.count *= x.dims[d];
-    } else {
-      nest.outer.dims.push_back(x.dims[d]);
-      nest.outer.strides[0].push_back(strides[d]);
-      nest.outer.strides[1].push_back(y_strides[kept++]);
-    }
-  }
-  return nest;
+Ends ends_of(DType dtype) {
+  if (dtype == DType::kBool) return {0, 1};
+  const int bits = dtype_bits(dtype);
+  const bool is_unsigned = dtype == DType::kUInt8 || dtype == DType::kUInt16 ||
+                           dtype == DType::kUInt32 || dtype == DType::kUInt64;
+  if (is_unsigned) return {0, (Integer{1} << bits) - 1};
+  return {-(Integer{1} << (bits - 1)), (Integer{1} << (bits - 1)) - 1};
 }
 
 template <typename T>
 PreparedKernel reduce_kernel(const Operands& operands, const Nest& nest,
                              const Reduction<T>& reduction) {
-  return make_kernel([nest, reduction, x = Elements(operands.in(0)),
-                      y = Elements(operands.out(0))](const KernelArguments& arguments) {
+  return make_kernel([nest, reduction, x = Elements(operands.in(0)), y = Elements(operands.out(0)),
+                      ends = ends_of(operands.in(0).dtype)](const KernelArguments& arguments) {
     for_each(nest.outer, [&](const std::array<std::int64_t, 2>& at) {
       T sum = reduction.start;
       for_each(nest.inner, {at[0]}, [&](const std::array<std::int64_t, 1>& element) {
         sum = reduction.step(sum, x.read_at<T>(arguments.inputs[0], element[0]));
       });
-      y.write_at<T>(arguments.outputs[0], at[1], reduction.finish(sum, nest.count));
+      sum = reduction.finish(sum, nest.count);
+      if constexpr (std::is_same_v<T, Integer>) {
+        if (nest.count == 0) sum = std::clamp(sum, ends.least, ends.greatest);
+      }
+      y.write_at<T>(arguments.outputs[0], at[1], sum);
+    });
+  });
+}
+
+// log of the sum of exp(x), with the largest x taken out first so that no exp overflows.
+PreparedKernel log_sum_exp_kernel(const Operands& operands, const Nest& nest) {
+  return make_kernel([nest, x = Elements(operands.in(0)),
+                      y = Elements(operands.out(0))](const KernelArguments& arguments) {
+    for_each(nest.outer, [&](const std::array<std::int64_t, 2>& at) {
+      const auto each = [&](const auto& visit) {
+        for_each(nest.inner, {at[0]}, [&](const std::array<std::int64_t, 1>& element) {
+          visit(x.read_at<double>(arguments.inputs[0], element[0]));
+        });
+      };
+      double largest = -kInfinity;
+      each([&](double value) { largest = std::fmax(largest, value); });
+      // Infinities as they are: their difference would be NaN.
+      const double shift = std::isfinite(largest) ? largest : 0.0;
+      double sum = 0.0;
+      each([&](double value) { sum += std::exp(value - shift); });
+      y.write_at<double>(arguments.outputs[0], at[1], std::log(sum) + shift);
     });
   });
 }
@@ -102,12 +121,7 @@ template <typename T, std::size_t N>
 PreparedKernel find_and_reduce(const Operands& operands, const Nest& nest,
                                const Reduction<T> (&rows)[N]) {
   for (const Reduction<T>& row : rows) {
-    if (row.op != operands.op()) continue;
-    // The start of ReduceMax and ReduceMin is no value of the dtype.
-    if (std::is_same_v<T, Integer> && nest.count == 0 && row.start != 0 && row.start != 1) {
-      return operands.in_error(0, "no elements to reduce");
-    }
-    return reduce_kernel<T>(operands, nest, row);
+    if (row.op == operands.op()) return reduce_kernel<T>(operands, nest, row);
   }
   return unimplemented(operands.op() + ": " + std::string(dtype_name(operands.in(0).dtype)) +
                        " operands are not supported");
@@ -137,27 +151,24 @@ StatusOr<Reduced> read_axes(const Operands& operands) {
   return reduced;
 }
 
-// Strides in y of the dims kept. With keepdims y has the rank of x.
-Dims kept_strides(const TensorDesc& y, const std::vector<bool>& reduced) {
-  const Dims strides = element_strides(y);
-  if (strides.size() != reduced.size()) return strides;  // without keepdims: all are kept
-  Dims kept;
-  for (std::size_t d = 0; d < strides.size(); ++d) {
-    if (!reduced[d]) kept.push_back(strides[d]);
-  }
-  return kept;
-}
-
 }  // namespace
 
 PreparedKernel prepare_reduce(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:n -> y:n"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
   MEZZO_ASSIGN_OR_RETURN(const Reduced reduced, read_axes(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, reduced.dims));
+  const DType dtype = operands.in(0).dtype;
+  const bool extreme = request.op == "ReduceMax" || request.op == "ReduceMin";
+  if (dtype == DType::kBool && !extreme) {
+    return unimplemented(request.op + ": bool operands are not supported");
+  }
   const Nest nest =
       make_nest(operands.in(0), reduced.flags, kept_strides(operands.out(0), reduced.flags));
-  if (is_integer(operands.in(0).dtype)) return find_and_reduce(operands, nest, kIntegers);
+  if (request.op == "ReduceLogSumExp") return log_sum_exp_kernel(operands, nest);
+  // Logarithms and roots of integers are taken in double and truncated.
+  const bool in_double = request.op == "ReduceLogSum" || request.op == "ReduceL2";
+  if (!is_floating(dtype) && !in_double) return find_and_reduce(operands, nest, kIntegers);
   return find_and_reduce(operands, nest, kFloating);
 }
 
@@ -178,62 +189,6 @@ PreparedKernel prepare_sum_to(const KernelRequest& request) {
     if (!reduced[d]) kept.push_back(strides[d - lead]);
   }
   return reduce_kernel<double>(operands, make_nest(operands.in(0), reduced, kept), kFloating[0]);
-}
-
-namespace {
-
-template <typename T>
-bool is_nan(T value) {
-  if constexpr (std::is_same_v<T, double>) {
-    return std::isnan(value);
-  } else {
-    return false;
-  }
-}
-
-template <typename T>
-PreparedKernel arg_max_kernel(const Operands& operands, const Nest& nest, bool last) {
-  return make_kernel([nest, last, x = Elements(operands.in(0)),
-                      y = Elements(operands.out(0))](const KernelArguments& arguments) {
-    for_each(nest.outer, [&](const std::array<std::int64_t, 2>& at) {
-      std::int64_t best = 0;
-      T best_value = x.read_at<T>(arguments.inputs[0], at[0]);
-      for (std::int64_t i = 1; i < nest.count; ++i) {
-        const T value = x.read_at<T>(arguments.inputs[0], at[0] + i * nest.inner.strides[0][0]);
-        const bool above = value > best_value || (is_nan(value) && !is_nan(best_value));
-        const bool equal = value == best_value || (is_nan(value) && is_nan(best_value));
-        if (above || (last && equal)) {
-          best = i;
-          best_value = value;
-        }
-      }
-      y.write_at<Integer>(arguments.outputs[0], at[1], best);
-    });
-  });
-}
-
-}  // namespace
-
-PreparedKernel prepare_arg_max(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:n -> y:l"));
-  const TensorDesc& x = operands.in(0);
-  MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis, operands.axis("axis", 0, x.dims.size()));
-  MEZZO_ASSIGN_OR_RETURN(const bool keep, operands.flag("keepdims", true));
-  MEZZO_ASSIGN_OR_RETURN(const bool last, operands.flag("select_last_index", false));
-  Dims dims = x.dims;
-  const auto place = dims.begin() + axis;
-  if (*place == 0) return operands.in_error(0, "no elements along the axis");
-  if (keep) {
-    *place = 1;
-  } else {
-    dims.erase(place);
-  }
-  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
-  std::vector<bool> reduced(x.dims.size());
-  reduced[static_cast<std::size_t>(axis)] = true;
-  const Nest nest = make_nest(x, reduced, kept_strides(operands.out(0), reduced));
-  return is_integer(x.dtype) ? arg_max_kernel<Integer>(operands, nest, last)
-                             : arg_max_kernel<double>(operands, nest, last);
 }
 
 }  // namespace mezzo::kernels::reference

@@ -7,40 +7,10 @@
 
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
+#include "kernels/reference/lines.h"
 #include "kernels/reference/operands.h"
 
 namespace mezzo::kernels::reference {
-namespace {
-
-// A tensor as lines along one axis.
-struct Lines {
-  std::int64_t outer = 1;
-  std::int64_t length = 1;
-  std::int64_t inner = 1;
-
-  // Calls visit(start) for every line; its elements are start + i inner, 0 <= i < length.
-  template <typename Visit>
-  void for_each_line(Visit&& visit) const {
-    if (length == 0) return;
-    for (std::int64_t o = 0; o < outer; ++o) {
-      for (std::int64_t i = 0; i < inner; ++i) visit(o * length * inner + i);
-    }
-  }
-};
-
-StatusOr<Lines> read_lines(const Operands& operands) {
-  const Dims& dims = operands.in(0).dims;
-  MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis, operands.axis("axis", -1, dims.size()));
-  Lines lines;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    const auto place = static_cast<std::int64_t>(d);
-    (place < axis ? lines.outer : place == axis ? lines.length : lines.inner) *= dims[d];
-  }
-  return lines;
-}
-
-}  // namespace
-
 PreparedKernel prepare_softmax(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:f -> y:f"));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 1, kMaxRank));

@@ -2,6 +2,8 @@
 // ONNX function bodies (compiler/ops/decompose.h), until nothing is left to spell out. For graphs
 // that our runtime executes; exported models keep their operators.
 //
+// For training the same is done with operators that have a kernel but no gradient rule.
+//
 // Leaves folding of what thereby becomes constant to `fold-constants`.
 
 #include "passes/cleanup/decompose.h"
@@ -19,10 +21,14 @@ namespace {
 // own operator must not run forever.
 constexpr int kMostRounds = 8;
 
-StatusOr<bool> decompose_once(Model& model, PassContext& ctx) {
+using Wanted = bool (*)(const Node& node);
+
+bool has_no_kernel(const Node& node) { return !lower(node).ok(); }
+
+StatusOr<bool> decompose_once(Model& model, PassContext& ctx, Wanted wanted) {
   bool changed = false;
   for (Node* node : model.graph->node_list()) {
-    if (lower(*node).ok()) continue;
+    if (!wanted(*node)) continue;
     MEZZO_ASSIGN_OR_RETURN(const bool replaced, mezzo::decompose(*node, &model));
     if (!replaced) continue;
     ctx.stats.add("nodes-decomposed", 1);
@@ -31,16 +37,14 @@ StatusOr<bool> decompose_once(Model& model, PassContext& ctx) {
   return changed;
 }
 
-}  // namespace
-
-StatusOr<bool> decompose(Model& model, PassContext& ctx) {
+StatusOr<bool> decompose_all(Model& model, PassContext& ctx, Wanted wanted) {
   const std::vector<Value*>& initializers = model.graph->initializers();
   const std::unordered_set<const Value*> before(initializers.begin(), initializers.end());
   std::vector<Type> output_types;
   for (const Value* output : model.graph->outputs()) output_types.push_back(output->type);
   bool changed = false;
   for (int round = 0; round < kMostRounds; ++round) {
-    MEZZO_ASSIGN_OR_RETURN(const bool again, decompose_once(model, ctx));
+    MEZZO_ASSIGN_OR_RETURN(const bool again, decompose_once(model, ctx, wanted));
     if (!again) break;
     changed = true;
   }
@@ -57,6 +61,16 @@ StatusOr<bool> decompose(Model& model, PassContext& ctx) {
     if (before.count(value) == 0) ctx.computed_constants.insert(value->name());
   }
   return changed;
+}
+
+}  // namespace
+
+StatusOr<bool> decompose(Model& model, PassContext& ctx) {
+  return decompose_all(model, ctx, has_no_kernel);
+}
+
+StatusOr<bool> decompose_for_gradient(Model& model, PassContext& ctx) {
+  return decompose_all(model, ctx, is_differentiated_decomposed);
 }
 
 }  // namespace mezzo::passes

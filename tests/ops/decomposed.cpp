@@ -22,6 +22,7 @@ StatusOr<Decomposed> decomposed(const OpSample& sample) {
   Graph& graph = *built.model.graph;
   for (Value* result : built.node->results()) graph.add_output(result);
   passes::PassContext ctx;
+  MEZZO_RETURN_IF_ERROR(passes::decompose_for_gradient(built.model, ctx).status());
   for (int round = 0; round < 2; ++round) {  // bodies compute shapes, which folding makes known
     MEZZO_RETURN_IF_ERROR(passes::decompose(built.model, ctx).status());
     MEZZO_RETURN_IF_ERROR(passes::fold_constants(built.model, ctx).status());

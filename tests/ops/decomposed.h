@@ -12,7 +12,7 @@ namespace mezzo::test {
 using Ints = std::vector<std::int64_t>;
 using Doubles = std::vector<double>;
 
-// A sample with graph outputs, decomposed until every node has a kernel.
+// A sample with graph outputs, decomposed as for training until every node has a kernel.
 struct Decomposed {
   BuiltSample built;
 

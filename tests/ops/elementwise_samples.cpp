@@ -41,6 +41,13 @@ void add_activations(std::vector<OpSample>& samples) {
                      .operands = {f({11}, -4.0, 4.0)},
                      .attributes = {{"alpha", 0.25F}, {"beta", 0.4F}}});
   samples.push_back({.op = "HardSigmoid", .operands = {f({11}, -4.0, 4.0)}});
+  for (const char* op : {"Selu", "Celu", "ThresholdedRelu", "Shrink", "Mish", "Softsign"}) {
+    samples.push_back({.op = op, .operands = {f({2, 7}, -3.0, 3.0)}});
+  }
+  samples.push_back({.op = "Shrink",
+                     .operands = {integers({4}, {-3, 3, 1, -1})},
+                     .attributes = {{"lambd", 1.5F}, {"bias", 2.0F}}});
+  samples.push_back({.op = "PRelu", .operands = {f({2, 3, 4}), f({3, 1})}});
   samples.push_back({.op = "HardSwish", .operands = {f({13}, -4.3, 4.0)}});
 }
 
@@ -68,8 +75,21 @@ void add_logic(std::vector<OpSample>& samples) {
   }
   const OperandSample a = integers({4}, {1, 0, 1, 0}, DType::kBool);
   const OperandSample b = integers({4}, {1, 1, 0, 0}, DType::kBool);
-  for (const char* op : {"And", "Or"}) samples.push_back({.op = op, .operands = {a, b}});
+  for (const char* op : {"And", "Or", "Xor"}) samples.push_back({.op = op, .operands = {a, b}});
   samples.push_back({.op = "Not", .operands = {a}});
+  for (const char* op : {"IsNaN", "IsInf"}) samples.push_back({.op = op, .operands = {f({5})}});
+  const OperandSample x = integers({2, 2}, {12, -5, 0, 7}, DType::kInt16);
+  const OperandSample y = integers({2}, {10, 3}, DType::kInt16);
+  for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}) {
+    samples.push_back({.op = op, .operands = {x, y}});
+  }
+  samples.push_back({.op = "BitwiseNot", .operands = {x}});
+  for (const char* direction : {"LEFT", "RIGHT"}) {
+    samples.push_back({.op = "BitShift",
+                       .operands = {x, y},
+                       .attributes = {{"direction", std::string(direction)}}});
+  }
+  samples.push_back({.op = "BitCast", .operands = {x}, .attributes = {{"to", std::int64_t{4}}}});
   samples.push_back({.op = "Mod", .operands = {integers({3}, {7, 8, -9}), integers({1}, {4})}});
 }
 
@@ -85,11 +105,17 @@ void add_elementwise_samples(std::vector<OpSample>& samples) {
   samples.push_back({.op = "Sum", .operands = {f({4})}});
   samples.push_back({.op = "Sum", .operands = {f({2, 3}), f({3})}});
   samples.push_back({.op = "Sum", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}});
+  samples.push_back({.op = "Sum", .operands = {f({2, 3}), f({3}), f({4, 1, 1})}});
+  samples.push_back({.op = "Mean", .operands = {f({4})}});
+  samples.push_back({.op = "Mean", .operands = {f({2, 3}), f({2, 3})}});
+  samples.push_back({.op = "Mean", .operands = {f({2, 3}), f({3}), f({4, 1, 1})}});
   add_unary(samples,
             {"Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Neg", "Abs", "Softplus", "Sin", "Cos",
              "Sign", "Ceil", "Floor", "Round"},
             -2.0, 2.0);
   add_unary(samples, {"Sqrt", "Log", "Reciprocal"}, 0.3, 3.0);
+  add_unary(samples, {"Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Atanh"}, -0.9, 0.9);
+  add_unary(samples, {"Acosh"}, 1.1, 3.0);
   add_activations(samples);
   add_clip(samples);
   add_where_and_cast(samples);

@@ -100,7 +100,7 @@ void add_norms(std::vector<OpSample>& samples) {
 }
 
 void add_softmax_and_loss(std::vector<OpSample>& samples) {
-  for (const char* op : {"Softmax", "LogSoftmax"}) {
+  for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
     samples.push_back({.op = op, .operands = {f({2, 4})}});
     samples.push_back(
         {.op = op, .operands = {f({2, 3, 2})}, .attributes = {{"axis", std::int64_t{1}}}});
@@ -117,6 +117,18 @@ void add_softmax_and_loss(std::vector<OpSample>& samples) {
                        .attributes = {mode, {"ignore_index", std::int64_t{-1}}},
                        .results = 2});
   }
+}
+
+void add_norms_and_quantization(std::vector<OpSample>& samples) {
+  samples.push_back({.op = "LpNormalization", .operands = {f({2, 4})}});
+  samples.push_back({.op = "MeanVarianceNormalization", .operands = {f({2, 3, 2, 2})}});
+  const OperandSample scale = f({}, 0.02, 0.03);
+  const OperandSample zero = constant({}, {100}, DType::kUInt8);
+  samples.push_back({.op = "QuantizeLinear", .operands = {f({2, 3}), scale, zero}});
+  samples.push_back(
+      {.op = "DequantizeLinear",
+       .operands = {integers({2, 2}, {1, 100, 180, 255}, DType::kUInt8), scale, zero}});
+  samples.push_back({.op = "DynamicQuantizeLinear", .operands = {f({2, 3})}, .results = 3});
 }
 
 void add_pools(std::vector<OpSample>& samples) {
@@ -156,6 +168,7 @@ void add_layer_samples(std::vector<OpSample>& samples) {
   add_convolutions(samples);
   add_norms(samples);
   add_softmax_and_loss(samples);
+  add_norms_and_quantization(samples);
   add_pools(samples);
 }
 

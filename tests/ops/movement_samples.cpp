@@ -63,8 +63,9 @@ void add_indices(std::vector<OpSample>& samples) {
 }
 
 void add_reductions(std::vector<OpSample>& samples) {
-  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                         "ReduceSumSquare", "ReduceL2"}) {
+  for (const char* op :
+       {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare",
+        "ReduceL2", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp"}) {
     const OperandSample x = f({2, 3, 4}, 0.2, 2.0);
     samples.push_back({.op = op, .operands = {x}});
     samples.push_back({.op = op, .operands = {x, ints({1})}});
@@ -74,11 +75,23 @@ void add_reductions(std::vector<OpSample>& samples) {
                        .operands = {f({3, 2}), ints({-1})},
                        .attributes = {{"keepdims", std::int64_t{0}}}});
   }
-  samples.push_back({.op = "ReduceSum",
-                     .operands = {f({2, 2})},
-                     .attributes = {{"noop_with_empty_axes", std::int64_t{1}}}});
-  samples.push_back(
-      {.op = "ArgMax", .operands = {f({2, 3})}, .attributes = {{"axis", std::int64_t{1}}}});
+  for (const char* op : {"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceLogSumExp"}) {
+    samples.push_back({.op = op,
+                       .operands = {f({2, 2})},
+                       .attributes = {{"noop_with_empty_axes", std::int64_t{1}}}});
+  }
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    samples.push_back(
+        {.op = op, .operands = {f({2, 3})}, .attributes = {{"axis", std::int64_t{1}}}});
+  }
+  for (const char* op : {"CumSum", "CumProd"}) {
+    samples.push_back({.op = op, .operands = {f({2, 3}), constant({}, {-1}, DType::kInt64)}});
+    samples.push_back(
+        {.op = op,
+         .operands = {f({2, 3}), constant({}, {0}, DType::kInt64)},
+         .attributes = {{"exclusive", std::int64_t{1}}, {"reverse", std::int64_t{1}}}});
+  }
+  samples.push_back({.op = "Det", .operands = {f({2, 3, 3})}});
 }
 
 void add_shapes(std::vector<OpSample>& samples) {
