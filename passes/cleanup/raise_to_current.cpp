@@ -1,6 +1,11 @@
 #include "passes/cleanup/raise_to_current.h"
 
+#include <numeric>
+#include <vector>
+
+#include "compiler/ir/builder.h"
 #include "compiler/onnx/check.h"
+#include "compiler/ops/op_def.h"
 
 namespace mezzo::passes {
 namespace {
@@ -31,11 +36,50 @@ const Node* misread(const Graph& graph, std::int64_t opset) {
   return nullptr;
 }
 
+std::optional<std::size_t> rank_of(const Value* value) {
+  return value != nullptr && value->type.is_tensor() ? value->tensor_type().rank() : std::nullopt;
+}
+
+// Below opset 7 a list of slopes belongs to the channels, since then it broadcasts as in numpy, and
+// the library's converter does not say so: [C] becomes [C,1,1] for x[N,C,H,W].
+bool spread_slopes(Graph& graph) {
+  bool changed = false;
+  for (Node* node : graph.node_list()) {
+    const auto rank = rank_of(node->operand(0));
+    if (!node->is("PRelu") || !rank || *rank < 3 || rank_of(node->operand(1)) != 1) continue;
+    const Dim& slopes = node->operand(1)->tensor_type().shape->front();
+    if (slopes.known() && slopes.value == 1) continue;
+    std::vector<std::int64_t> axes(*rank - 2);
+    std::iota(axes.begin(), axes.end(), std::int64_t{1});
+    Builder builder(graph, nullptr, node);
+    node->set_operand(1, builder.op("Unsqueeze", {node->operand(1)}, {{"axes", axes}}));
+    changed = true;
+  }
+  return changed;
+}
+
+bool has_prelu(Model& model) {
+  bool found = false;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const auto& node : graph.nodes()) found = found || node->is("PRelu");
+  });
+  return found;
+}
+
+StatusOr<bool> spread_all_slopes(Model& model) {
+  if (model.opset() >= kNumpyBroadcasting || !has_prelu(model)) return false;
+  MEZZO_RETURN_IF_ERROR(infer_types(model));  // for ranks
+  bool changed = false;
+  for_each_graph(*model.graph, [&](Graph& graph) { changed = spread_slopes(graph) || changed; });
+  return changed;
+}
+
 }  // namespace
 
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   const std::int64_t opset = model.opset();
   if (opset == 0 || opset >= kCurrent) return false;
+  MEZZO_ASSIGN_OR_RETURN(const bool spread, spread_all_slopes(model));
   const Status raised = raise_opset(model, kCurrent);
   if (raised.ok()) {
     ctx.stats.add("opset-raised", 1);
@@ -43,7 +87,7 @@ StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   }
   if (raised.code() == StatusCode::kInternal) return raised;
   const Node* node = misread(*model.graph, opset);
-  if (node == nullptr) return false;
+  if (node == nullptr) return spread;
   return unimplemented(describe(*node) + ": means something else since opset " +
                        std::to_string(kCurrent) +
                        ", and the model could not be raised from opset " + std::to_string(opset) +
