@@ -23,7 +23,6 @@ because something is not here.
 """
 import argparse
 import collections
-import fnmatch
 import json
 import sys
 import tempfile
@@ -38,36 +37,11 @@ except ImportError as missing:
     print(f"skipped: {missing}; needs numpy, onnx and onnxruntime for Python")
     sys.exit(SKIPPED)
 
+from known_list import KnownMisses, print_table
 from suite_cases import GROUPS, find_cases
 from suite_judge import FAILED, LEFT_OUT, MODES, NOT_RUN, PASSED, judge_case, outcome
 from suite_sweep import make_sweep
 from suite_workers import run_jobs
-
-
-class KnownMisses:
-    """Lines `MODES CASE: reason`, both with wildcards; MODES may be several, commas apart."""
-
-    def __init__(self, path):
-        self.rows = []
-        for line in path.read_text().splitlines():
-            if line.strip() and not line.startswith("#"):
-                head, reason = line.split(": ", 1)
-                modes, case = head.split()
-                self.rows.append((modes.split(","), case, reason))
-
-    def reason(self, mode, case):
-        for modes, pattern, reason in self.rows:
-            in_mode = any(fnmatch.fnmatchcase(mode, wanted) for wanted in modes)
-            if in_mode and fnmatch.fnmatchcase(case, pattern):
-                return reason
-        return None
-
-
-def print_table(header, rows):
-    cells = [[str(cell) for cell in row] for row in [header, *rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 
 def summarise(results, known):
