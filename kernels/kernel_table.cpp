@@ -132,10 +132,11 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, B
   for (const KernelEntry* row : kernel_rows(request.op, backend)) {
     auto kernel = row->prepare(request);
     if (kernel.ok() || kernel.status().code() != StatusCode::kUnimplemented) return kernel;
-    refusals += "\n  " + std::string(row->implementation) + ": " + kernel.status().message();
+    refusals += refusals.empty() ? "" : "; ";
+    refusals += std::string(row->implementation) + ": " + kernel.status().message();
   }
   if (refusals.empty()) return unimplemented("no kernel for operator '" + request.op + "'");
-  return unimplemented("no kernel of '" + request.op + "' supports this request:" + refusals);
+  return unimplemented("no kernel of '" + request.op + "' supports this request: " + refusals);
 }
 
 bool may_run_in_place(std::string_view op, int input, int output) {

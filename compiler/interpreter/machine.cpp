@@ -96,10 +96,10 @@ Status Machine::observe(const Step& step, const Values& operands, const Values& 
 
 StatusOr<Values> Machine::run_tensor_node(Step& step, Values& operands) {
   const Node& node = *step.node;
-  std::vector<const RuntimeValue*> given;
+  std::vector<GivenOperand> given;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].is_sequence()) return operand_error(node, i, "a tensor", operands[i]);
-    given.push_back(&operands[i]);
+    given.push_back({&operands[i], step.operands[i].kind == Ref::Kind::kConstant});
   }
   MEZZO_ASSIGN_OR_RETURN(PreparedNode * prepared, step.prepared.get(node, given, prepare_));
   switch (prepared->form) {

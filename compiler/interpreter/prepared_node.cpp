@@ -17,24 +17,28 @@ constexpr std::int64_t kMostNumbers = 64;
 // Shapes that change from run to run would keep a kernel each.
 constexpr std::size_t kMostPrepared = 64;
 
-bool is_constant_at(Known known, const HostTensor& tensor) {
-  if (is_floating(tensor.dtype)) return known == Known::kNumbers && tensor.elems() <= kMostNumbers;
-  return known != Known::kTypes && tensor.elems() <= kMostIntegers;
+// Is the operand a constant of the node's graph?
+bool is_known(const GivenOperand& operand, Known known) {
+  const HostTensor& tensor = operand.value->tensor;
+  const bool floats = is_floating(tensor.dtype);
+  if (tensor.elems() > (floats ? kMostNumbers : kMostIntegers)) return false;
+  return operand.constant || known == Known::kNumbers || (known == Known::kIntegers && !floats);
 }
 
 void append_key(std::string& key, Operands operands, Known known) {
   key.clear();
-  for (const RuntimeValue* operand : operands) {
-    if (operand->is_none()) {
+  for (const GivenOperand& operand : operands) {
+    if (operand.value->is_none()) {
       key.push_back('\0');
       continue;
     }
-    const HostTensor& tensor = operand->tensor;
+    const HostTensor& tensor = operand.value->tensor;
     key.push_back(static_cast<char>(tensor.dtype));
     key.push_back(static_cast<char>(tensor.dims.size()));
     key.append(reinterpret_cast<const char*>(tensor.dims.data()),
                tensor.dims.size() * sizeof(std::int64_t));
-    if (is_constant_at(known, tensor)) key.append(tensor.data_as<char>(), tensor.bytes());
+    if (!operand.constant && is_known(operand, known))
+      key.append(tensor.data_as<char>(), tensor.bytes());
   }
 }
 
@@ -80,9 +84,9 @@ class Attempt {
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       const Value* operand = original_.operand(i);
       if (operand == nullptr || mapping.count(operand) > 0) continue;
-      if (operands_[i]->is_none()) continue;
-      const HostTensor& tensor = operands_[i]->tensor;
-      if (is_constant_at(known_, tensor)) {
+      if (operands_[i].value->is_none()) continue;
+      const HostTensor& tensor = operands_[i].value->tensor;
+      if (is_known(operands_[i], known_)) {
         const auto* bytes = tensor.data.get();
         mapping.emplace(operand,
                         graph.add_initializer(operand->name(),
@@ -158,7 +162,11 @@ class Attempt {
         lowered.kernel, to_kernel_attributes(lowered.attributes), {}, {}, context_.threads};
     std::vector<int> inputs;
     for (const Value* operand : lowered.operands) {
-      inputs.push_back(operand_index(operand));
+      const int index = operand_index(operand);
+      inputs.push_back(index);
+      const bool constant = index >= 0 && operands_[static_cast<std::size_t>(index)].constant;
+      request.constants.push_back(
+          constant ? operands_[static_cast<std::size_t>(index)].value->tensor.data.get() : nullptr);
       request.inputs.push_back(operand == nullptr ? kernels::TensorDesc{}
                                                   : describe_type(*operand));
     }

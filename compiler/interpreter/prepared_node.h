@@ -52,12 +52,17 @@ struct PrepareContext {
   std::function<StatusOr<RuntimeValue>(const Value&)> constants;
 };
 
-using Operands = std::span<const RuntimeValue* const>;
+// An operand, a tensor or absent.
+struct GivenOperand {
+  const RuntimeValue* value = nullptr;
+  bool constant = false;  // the same in every run, and it outlives what is prepared
+};
+using Operands = std::span<const GivenOperand>;
 
 // What has been prepared for one node.
 class PreparedNodes {
  public:
-  // The node for these operands, which are tensors or absent. Errors name the node.
+  // The node for these operands. Errors name the node.
   StatusOr<PreparedNode*> get(const Node& node, Operands operands, const PrepareContext& context);
 
  private:

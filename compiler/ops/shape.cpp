@@ -1,9 +1,14 @@
 // Shapes, constants and generators. Most of them are folded into constants before anything
 // runs; what they generate is exact in FP32 only.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <string>
 
+#include "compiler/ops/constants.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/index_rules.h"
+#include "compiler/ops/merge_types.h"
 
 namespace mezzo {
 namespace {
@@ -20,6 +25,45 @@ Status lower_constant_of_shape(const Node& node, LoweredOp&) {
     if (element != 0.0) return unimplemented(describe(node) + ": " + std::string(kFolded));
   }
   return ok_status();
+}
+
+// ceil((limit - start) / delta), at least 0. Integers are counted exactly.
+StatusOr<std::int64_t> range_size(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  const Status zero = invalid_argument("delta is zero");
+  if (is_floating(start.dtype())) {
+    const double step = delta.to_doubles()[0];
+    if (step == 0.0) return zero;
+    const double count = std::ceil((limit.to_doubles()[0] - start.to_doubles()[0]) / step);
+    if (!(count < 0x1p62)) return invalid_argument("it has no end");
+    return count > 0.0 ? static_cast<std::int64_t>(count) : 0;
+  }
+  __extension__ using Wide = __int128;
+  const Wide from = start.to_ints()[0], to = limit.to_ints()[0], step = delta.to_ints()[0];
+  if (step == 0) return zero;
+  const Wide span = step > 0 ? to - from : from - to;
+  const Wide stride = step > 0 ? step : -step;
+  return span <= 0 ? 0 : static_cast<std::int64_t>((span + stride - 1) / stride);
+}
+
+// The schema's inference insists on operands without dimensions; models, and the function bodies of
+// ONNX itself, give them one of size 1.
+Status infer_range(Node& node) {
+  if (node.result() == nullptr || node.operand(0) == nullptr ||
+      node.operand(0)->dtype() == DType::kNone) {
+    return ok_status();
+  }
+  TensorType type(node.operand(0)->dtype(), {Dim()});
+  TensorRef operands[3];
+  for (std::size_t i = 0; i < 3; ++i) operands[i] = constant_of(node.operand(i));
+  const bool known = std::all_of(std::begin(operands), std::end(operands), [&](const TensorRef& t) {
+    return t != nullptr && t->elems() == 1 && t->dtype() == type.dtype;
+  });
+  if (known) {
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t size,
+                           range_size(*operands[0], *operands[1], *operands[2]));
+    type.shape = {Dim(size)};
+  }
+  return merge_type(*node.result(), Type(type));
 }
 
 constexpr OpDef kShapeOps[] = {
@@ -49,6 +93,7 @@ constexpr OpDef kShapeOps[] = {
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
+     .infer_types = infer_range,
      .not_differentiable = kPiecewiseConstant},
     {.name = "EyeLike",
      .precision = kClear,

@@ -62,6 +62,7 @@ class Corpus {
     const std::string message = proto.SerializeAsString();
     add("load_model", message);
     add("convert", message);
+    add("run", message);
     if (is_text) add("text", read(path));
   }
 

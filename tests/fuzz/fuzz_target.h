@@ -30,8 +30,8 @@ struct Target {
   std::unique_ptr<google::protobuf::Message> (*new_message)() = nullptr;
 };
 
-extern const Target load_model_target, convert_target, text_target, plan_target, arrays_target,
-    report_target, policy_target;
+extern const Target load_model_target, convert_target, run_target, text_target, plan_target,
+    arrays_target, report_target, policy_target;
 
 inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

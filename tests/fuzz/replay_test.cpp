@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const Target* kTargets[] = {&load_model_target, &convert_target, &text_target,
-                                      &plan_target,       &arrays_target,  &report_target,
-                                      &policy_target};
+constexpr const Target* kTargets[] = {&load_model_target, &convert_target, &run_target,
+                                      &text_target,       &plan_target,    &arrays_target,
+                                      &report_target,     &policy_target};
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
