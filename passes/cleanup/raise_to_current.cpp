@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kCurrent = 13;
 constexpr std::int64_t kNumpyBroadcasting = 7;  // below, binary ops have an attribute for it
+constexpr std::int64_t kScanWithoutBatch = 9;   // below, Scan has a batch axis, and lengths
 
 bool is_softmax_like(const Node& node) {
   return node.is("Softmax") || node.is("LogSoftmax") || node.is("Hardmax");
@@ -66,6 +67,20 @@ bool has_prelu(Model& model) {
   return found;
 }
 
+// The library's converter passes such a node on as it is.
+Status refuse_batched_scan(Model& model) {
+  if (model.opset() >= kScanWithoutBatch) return ok_status();
+  const Node* scan = nullptr;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const auto& node : graph.nodes()) scan = node->is("Scan") ? node.get() : scan;
+  });
+  if (scan == nullptr) return ok_status();
+  return unimplemented(describe(*scan) + ": Scan has a batch axis at opset " +
+                       std::to_string(model.opset()) +
+                       ", which the runtime does not execute. Hint: export the model with a newer "
+                       "opset");
+}
+
 StatusOr<bool> spread_all_slopes(Model& model) {
   if (model.opset() >= kNumpyBroadcasting || !has_prelu(model)) return false;
   MEZZO_RETURN_IF_ERROR(infer_types(model));  // for ranks
@@ -79,6 +94,7 @@ StatusOr<bool> spread_all_slopes(Model& model) {
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   const std::int64_t opset = model.opset();
   if (opset == 0 || opset >= kCurrent) return false;
+  MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
   MEZZO_ASSIGN_OR_RETURN(const bool spread, spread_all_slopes(model));
   const Status raised = raise_opset(model, kCurrent);
   if (raised.ok()) {
