@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/onnx/import.h"
 #include "interpreted.h"
+#include "passes/pass_runner.h"
+#include "passes/pipeline.h"
 
 namespace mezzo::test {
 namespace {
@@ -95,6 +98,25 @@ TEST(Limits, AnIndexOutOfRangeNamesTheNode) {
   EXPECT_THAT(
       model.error({model.tensor<float>({3}, {1, 2, 3}), model.tensor<std::int64_t>({2}, {1, 3})}),
       HasSubstr("(Gather)"));
+}
+
+// It has a batch axis that later ones do not have.
+TEST(Limits, ScanOfOpset8IsRefusedByName) {
+  auto model = import_text(R"(
+    <ir_version: 3, opset_import: ["" : 8]>
+    g (float[1,2] start, float[1,3,2] x) => (float[1,2] sum, float[1,3,2] sums) {
+      [walk] sum, sums = Scan<num_scan_inputs = 1,
+        body = b (float[2] s, float[2] row) => (float[2] t, float[2] u) {
+          t = Add(s, row)
+          u = Identity(t)
+        }>(, start, x)
+    })");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  passes::PassContext ctx;
+  ctx.policy.force_fp32 = true;
+  const Status status = passes::run_passes(**model, ctx, passes::interpreter_pipeline(ctx));
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("node 'walk' (Scan): Scan has a batch axis at opset 8"));
 }
 
 }  // namespace
