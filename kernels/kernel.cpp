@@ -1,5 +1,7 @@
 #include "kernels/kernel.h"
 
+#include <algorithm>
+
 namespace mezzo::kernels {
 namespace {
 
@@ -17,6 +19,11 @@ std::int64_t TensorDesc::elems() const {
   std::int64_t product = 1;
   for (const std::int64_t dim : dims) product *= dim;
   return product;
+}
+
+bool TensorDesc::layout_matters() const {
+  if (dims.size() < 3 || dims[1] == 1) return false;
+  return std::any_of(dims.begin() + 2, dims.end(), [](std::int64_t dim) { return dim != 1; });
 }
 
 std::size_t TensorDesc::bytes() const { return dtype_bytes(dtype, elems()); }

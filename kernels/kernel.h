@@ -35,6 +35,8 @@ struct TensorDesc {
   Layout layout = Layout::kRowMajor;
 
   bool present() const { return dtype != DType::kNone; }
+  // False if the elements lie alike in every layout: rank below 3, one channel, or one place.
+  bool layout_matters() const;
   std::int64_t elems() const;  // product of dims, 1 for a scalar
   std::size_t bytes() const;
 };
@@ -127,6 +129,15 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request, B
 // both have the same dims, layout and bytes per element. The compiler's memory planner relies on
 // it.
 bool may_run_in_place(std::string_view op, int input, int output);
+
+// What the kernels of `op` make of channels-last activations.
+enum class LayoutUse : std::uint8_t {
+  kRowMajor,  // take none
+  kKeeps,     // take them where all operands and results whose layout matters have it
+  kPrefers,   // operand 0 and result 0 may each have either, and are faster channels-last
+  kMoves,     // may have either, in any mixture
+};
+LayoutUse layout_use(std::string_view op);
 
 // True if the kernels of `op` do without result `output` where nobody wants it (marked ? in the op
 // list). All other results need a buffer, used or not.

@@ -88,6 +88,31 @@ constexpr InPlaceRow kInPlace[] = {
     {"PRelu"},
 };
 
+// Beside those of kInPlace, which go through their operands in the order of memory.
+constexpr std::string_view kKeepLayout[] = {
+    "BatchNormalization",
+    "MaxPool",
+    "AveragePool",
+    "GlobalAveragePool",
+    "Concat",
+    "Split",
+    "Slice",
+    "Pad",
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceMax",
+    "ReduceMin",
+    "Softmax",
+    "LogSoftmax",
+    "Cast",
+    "Where",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sign",
+};
+constexpr std::string_view kPreferChannelsLast[] = {"Conv", "ConvTranspose"};
+
 struct OptionalResult {
   std::string_view op;
   int output;
@@ -145,6 +170,16 @@ bool may_run_in_place(std::string_view op, int input, int output) {
                                  [&](const InPlaceRow& candidate) { return candidate.op == op; });
   if (row == std::end(kInPlace)) return false;
   return input == 0 || (input == 1 && row->second_operand);
+}
+
+LayoutUse layout_use(std::string_view op) {
+  const auto lists = [op](std::span<const std::string_view> ops) {
+    return std::find(ops.begin(), ops.end(), op) != ops.end();
+  };
+  if (lists(kPreferChannelsLast)) return LayoutUse::kPrefers;
+  if (op == "Transpose" || op == "Reorder") return LayoutUse::kMoves;
+  if (lists(kKeepLayout) || may_run_in_place(op, 0, 0)) return LayoutUse::kKeeps;
+  return LayoutUse::kRowMajor;
 }
 
 bool result_may_be_absent(std::string_view op, int output) {

@@ -37,7 +37,7 @@ Status expect_one_layout(const KernelRequest& request) {
   const TensorDesc* first = nullptr;
   for (const auto* side : {&request.inputs, &request.outputs}) {
     for (const TensorDesc& desc : *side) {
-      if (!desc.present() || desc.dims.size() < 3) continue;
+      if (!desc.present() || !desc.layout_matters()) continue;
       if (first == nullptr) first = &desc;
       if (desc.layout != first->layout) return unimplemented("operands of different layouts");
     }

@@ -46,7 +46,7 @@ std::vector<DType> compute_dtypes(const KernelRequest& request, std::size_t oper
 Status check_direct(std::initializer_list<const TensorDesc*> activations) {
   const DType dtype = (*activations.begin())->dtype;
   for (const TensorDesc* desc : activations) {
-    const bool rows = desc->layout == Layout::kRowMajor && desc->dims.size() > 2;
+    const bool rows = desc->layout == Layout::kRowMajor && desc->layout_matters();
     if (rows) return unimplemented("row-major activations: own code is faster than a reorder");
     if (desc->dtype != dtype) return unimplemented("activations of different dtypes");
   }

@@ -1,6 +1,9 @@
 #include "kernels/onednn/rows.h"
 
+#include <memory>
+
 #include "kernels/onednn/conv.h"
+#include "kernels/onednn/grain.h"
 #include "kernels/onednn/matmul.h"
 #include "kernels/onednn/norm.h"
 #include "kernels/onednn/pool.h"
@@ -8,22 +11,37 @@
 namespace mezzo::kernels {
 namespace {
 
+// Small requests are prepared for fewer threads.
+template <StatusOr<std::unique_ptr<Kernel>> (*kPrepare)(const KernelRequest&)>
+StatusOr<std::unique_ptr<Kernel>> in_grains(const KernelRequest& request) {
+  const int threads = onednn::worthwhile_threads(request);
+  if (threads == request.threads) return kPrepare(request);
+  KernelRequest smaller = request;
+  smaller.threads = threads;
+  return kPrepare(smaller);
+}
+
+template <StatusOr<std::unique_ptr<Kernel>> (*kPrepare)(const KernelRequest&)>
+constexpr KernelEntry row(std::string_view op) {
+  return {op, "onednn", in_grains<kPrepare>};
+}
+
 constexpr KernelEntry kRows[] = {
-    {"Conv", "onednn", onednn::prepare_conv},
-    {"ConvGradInput", "onednn", onednn::prepare_conv_grad_input},
-    {"ConvGradWeight", "onednn", onednn::prepare_conv_grad_weight},
-    {"ConvTranspose", "onednn", onednn::prepare_conv_transpose},
-    {"MatMul", "onednn", onednn::prepare_matmul},
-    {"MatMulT", "onednn", onednn::prepare_matmul_transposed},
-    {"Gemm", "onednn", onednn::prepare_gemm},
-    {"BatchNormalization", "onednn", onednn::prepare_batch_norm},
-    {"BatchNormalizationGrad", "onednn", onednn::prepare_batch_norm_grad},
-    {"LayerNormalization", "onednn", onednn::prepare_layer_norm},
-    {"LayerNormalizationGrad", "onednn", onednn::prepare_layer_norm_grad},
-    {"AveragePool", "onednn", onednn::prepare_average_pool},
-    {"AveragePoolGrad", "onednn", onednn::prepare_average_pool_grad},
-    {"GlobalAveragePool", "onednn", onednn::prepare_global_average_pool},
-    {"GlobalAveragePoolGrad", "onednn", onednn::prepare_global_average_pool_grad},
+    row<onednn::prepare_conv>("Conv"),
+    row<onednn::prepare_conv_grad_input>("ConvGradInput"),
+    row<onednn::prepare_conv_grad_weight>("ConvGradWeight"),
+    row<onednn::prepare_conv_transpose>("ConvTranspose"),
+    row<onednn::prepare_matmul>("MatMul"),
+    row<onednn::prepare_matmul_transposed>("MatMulT"),
+    row<onednn::prepare_gemm>("Gemm"),
+    row<onednn::prepare_batch_norm>("BatchNormalization"),
+    row<onednn::prepare_batch_norm_grad>("BatchNormalizationGrad"),
+    row<onednn::prepare_layer_norm>("LayerNormalization"),
+    row<onednn::prepare_layer_norm_grad>("LayerNormalizationGrad"),
+    row<onednn::prepare_average_pool>("AveragePool"),
+    row<onednn::prepare_average_pool_grad>("AveragePoolGrad"),
+    row<onednn::prepare_global_average_pool>("GlobalAveragePool"),
+    row<onednn::prepare_global_average_pool_grad>("GlobalAveragePoolGrad"),
 };
 
 }  // namespace

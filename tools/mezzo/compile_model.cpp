@@ -10,6 +10,7 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "kernels/kernel.h"
+#include "passes/layout/choose_layouts.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
 #include "passes/precision/policy_words.h"
@@ -162,6 +163,7 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
   }
   StatusOr<PlanDraft> draft = build_plan(inputs);
   if (!draft.ok()) return with_advice(draft.status()).with_context(path);
+  passes::choose_layouts(*draft);
   MEZZO_RETURN_IF_ERROR(passes::plan_memory(*draft));
   compiled.draft = std::make_shared<PlanDraft>(std::move(draft).value());
   if (options.train) {
