@@ -154,6 +154,9 @@ struct Isa {
   void (*transpose)(int elem_bytes, const void* from, std::int64_t from_stride, void* to,
                     std::int64_t to_stride, std::int64_t rows, std::int64_t columns);
 
+  // y[i] = max of rows[0][i] .. rows[count - 1][i], NaN where one of them is. count > 0; y may be
+  // one of the rows.
+  void (*max_of_rows)(const float* const* rows, std::int64_t count, float* y, std::int64_t n);
   // best[i] and place[i] become x[i] and at + i step where place[i] is negative (nothing seen
   // yet), where x[i] is greater than best[i], and where x[i] is NaN and best[i] is not.
   void (*max_with_place)(const float* x, std::int32_t at, std::int32_t step, float* best,

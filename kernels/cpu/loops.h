@@ -55,6 +55,7 @@ void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int 
                Int columns);
 
 // misc_isa.cpp
+void max_of_rows(const float* const* rows, Int count, float* y, Int n);
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,
                     std::int32_t* place, Int n);
 void take_every(const float* x, Int stride, float* to, Int n);

@@ -3,6 +3,7 @@
 //
 // The gradient adds dy at the places the indices name, plane by plane, so that the order of the
 // sums is fixed. An index must lie in the plane of its dy.
+#include <array>
 #include <limits>
 
 #include "kernels/cpu/pool.h"
@@ -97,6 +98,68 @@ void run_pixel(const Plan& plan, const KernelArguments& arguments, Int image, In
   }
 }
 
+// ---- channels last, no indices: the values alone, whole rows of the image at a time.
+
+// Rows of the image that a row of results needs at most, and what they and the results hold.
+Int window_rows(const PoolShape& shape) { return shape.axis[0].kernel * shape.axis[1].kernel; }
+Int row_floats(const PoolShape& shape) { return padded_floats(shape.axis[2].in * shape.channels); }
+Int value_room(const Plan& plan) {
+  const Int results = padded_floats(plan.shape.axis[2].out * plan.shape.channels);
+  const Int rows = is_low(plan.x) ? window_rows(plan.shape) * row_floats(plan.shape) : 0;
+  return rows + (is_low(plan.y) ? results : 0);
+}
+
+constexpr Int kMostRows = 64;  // of a window; larger ones take the general way
+
+// One row of results. `room` as value_room() says: unpacked rows, then results to be packed.
+void run_values(const Plan& plan, const KernelArguments& arguments, Int image, Int od, Int oh,
+                float* room) {
+  const PoolShape& shape = plan.shape;
+  const PoolAxis& width = shape.axis[2];
+  const Int channels = shape.channels;
+  const Int row_elems = width.in * channels;
+  std::array<const float*, kMostRows> image_rows;
+  Int rows = 0;
+  for_window_rows(shape, od, oh, [&](Int start) {
+    const Int first = (image * shape.large_pixels() + start) * channels;
+    image_rows[static_cast<std::size_t>(rows)] =
+        floats(*plan.isa, plan.x, arguments.inputs[0], first, row_elems,
+               room + (is_low(plan.x) ? rows * row_floats(shape) : 0));
+    ++rows;
+  });
+  const Int out_row = (od * shape.axis[1].out + oh) * width.out;
+  const Int out = (image * shape.small_pixels() + out_row) * channels;
+  float* to = float_target(plan.y, arguments.outputs[0], out,
+                           room + (is_low(plan.x) ? window_rows(shape) * row_floats(shape) : 0));
+  std::array<const float*, kMostRows> taps;
+  for (Int ow = 0; ow < width.out; ++ow) {
+    float* y = to + ow * channels;
+    const Range range = width.taps(ow);
+    Int count = 0;
+    for (Int r = 0; r < rows; ++r) {
+      for (Int k = range.first; k < range.last; ++k) {
+        if (count == kMostRows) {  // go on from what they gave
+          plan.isa->max_of_rows(taps.data(), count, y, channels);
+          taps[0] = y;
+          count = 1;
+        }
+        taps[static_cast<std::size_t>(count++)] =
+            image_rows[static_cast<std::size_t>(r)] + width.position(ow, k) * channels;
+      }
+    }
+    if (count == 0) {
+      std::fill_n(y, channels, -std::numeric_limits<float>::infinity());
+    } else {
+      plan.isa->max_of_rows(taps.data(), count, y, channels);
+    }
+  }
+  flush(*plan.isa, plan.y, to, arguments.outputs[0], out, width.out * channels);
+}
+
+bool values_alone(const Plan& plan) {
+  return plan.shape.channels_last && !plan.wants_indices && window_rows(plan.shape) <= kMostRows;
+}
+
 void run_plan(const Plan& plan, const KernelArguments& arguments) {
   const PoolShape& shape = plan.shape;
   const Int planes = shape.n * shape.channels;
@@ -109,6 +172,14 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
     return;
   }
   const Int rows = shape.axis[0].out * shape.axis[1].out;
+  if (values_alone(plan)) {
+    parallel_units(shape.n * rows, threads, [&](Int unit, int thread) {
+      run_values(plan, arguments, unit / rows, unit % rows / shape.axis[1].out,
+                 unit % shape.axis[1].out,
+                 thread_part(arguments.workspace, thread, value_room(plan)));
+    });
+    return;
+  }
   parallel_units(shape.n * rows, threads, [&](Int unit, int) {
     Best best;
     const Int od = unit % rows / shape.axis[1].out;
@@ -224,7 +295,8 @@ Prepared prepare_max_pool(const KernelRequest& request, const Isa& isa) {
   plan.y = request.outputs[0].dtype;
   plan.wants_indices = out_desc(request, 1).present();
   const bool unpacks = !plan.shape.channels_last && is_low(plan.x);
-  const Int room = unpacks ? padded_floats(plan.shape.large_pixels()) * plan.threads : 0;
+  Int room = unpacks ? padded_floats(plan.shape.large_pixels()) * plan.threads : 0;
+  if (values_alone(plan)) room = value_room(plan) * plan.threads;
   return make_kernel(isa, static_cast<std::size_t>(room) * sizeof(float),
                      [plan](const KernelArguments& arguments) { run_plan(plan, arguments); });
 }

@@ -4,6 +4,15 @@
 
 namespace mezzo::kernels::MEZZO_ISA {
 
+void max_of_rows(const float* const* rows, Int count, float* y, Int n) {
+  for (Int i = 0; i < n; i += kLanes) {
+    const int width = static_cast<int>(n - i < kLanes ? n - i : kLanes);
+    F best = load_n(rows[0] + i, width);
+    for (Int r = 1; r < count; ++r) best = max_nan(best, load_n(rows[r] + i, width));
+    store_n(y + i, best, width);
+  }
+}
+
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,
                     std::int32_t* place, Int n) {
   alignas(64) std::int32_t first[kLanes];

@@ -32,6 +32,7 @@ constexpr cpu::Isa kTable = {
     .grad_affine_rows = grad_affine_rows,
     .moments_rows = moments_rows,
     .transpose = transpose,
+    .max_of_rows = max_of_rows,
     .max_with_place = max_with_place,
     .take_every = take_every,
     .dropout_mask = dropout_mask,
