@@ -1,0 +1,254 @@
+#include "passes/layout/choose_layouts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/onnx/import.h"
+#include "model_text.h"
+#include "passes/memory/plan_memory.h"
+#include "passes/pipeline.h"
+#include "tests/support/status_test.h"
+#include "tools/mezzo/compile_model.h"
+
+namespace mezzo {
+namespace {
+
+using passes::LayoutStats;
+using test::IsOk;
+using test::ModelText;
+using test::value_or_die;
+
+std::shared_ptr<PlanDraft> build(const std::string& text) {
+  const auto model = value_or_die(import_text(text));
+  passes::PassContext ctx;
+  ctx.for_runtime = true;
+  ctx.policy.force_fp32 = true;
+  EXPECT_THAT(passes::run_passes(*model, ctx, passes::run_pipeline(ctx)), IsOk());
+  PlanInputs inputs;
+  inputs.model = model.get();
+  inputs.result_may_be_absent = kernels::result_may_be_absent;
+  return std::make_shared<PlanDraft>(value_or_die(build_plan(inputs)));
+}
+
+std::vector<std::string> ops(const PlanDraft& draft) {
+  std::vector<std::string> names;
+  for (const proto::Step& step : draft.plan.phases(0).steps()) names.push_back(step.op());
+  return names;
+}
+
+bool is_channels_last(const PlanDraft& draft, const std::string& name) {
+  for (const proto::Tensor& tensor : draft.plan.tensors()) {
+    if (tensor.name() == name) return tensor.layout() == 1;
+  }
+  ADD_FAILURE() << "no tensor " << name;
+  return false;
+}
+
+std::vector<std::vector<float>> run(const std::shared_ptr<PlanDraft>& draft, int threads) {
+  EXPECT_THAT(passes::plan_memory(*draft), IsOk());
+  const std::shared_ptr<const proto::Plan> plan(draft, &draft->plan);
+  runtime::ExecutorOptions options;
+  options.threads = threads;
+  const auto executor =
+      value_or_die(runtime::Executor::create(plan, cli::weights_of(draft), options));
+  for (const proto::Port& port : plan->inputs()) {
+    const auto elems = static_cast<std::int64_t>(executor->bytes(port.tensor()) / sizeof(float));
+    const std::vector<float> values = test::random_floats(elems, 7);
+    std::copy(values.begin(), values.end(), executor->data_as<float>(port.tensor()));
+  }
+  EXPECT_THAT(executor->run(proto::PHASE_FORWARD), IsOk());
+  std::vector<std::vector<float>> outputs;
+  for (const proto::Port& port : plan->outputs()) {
+    const auto* data = executor->data_as<float>(port.tensor());
+    outputs.emplace_back(data, data + executor->bytes(port.tensor()) / sizeof(float));
+  }
+  return outputs;
+}
+
+// The same numbers, but for the order of sums, as without the pass.
+LayoutStats expect_same(const std::string& text) {
+  const auto plain = build(text);
+  const auto chosen = build(text);
+  const LayoutStats stats = passes::choose_layouts(*chosen);
+  const auto expected = run(plain, 1), got = run(chosen, 2);
+  EXPECT_EQ(expected.size(), got.size());
+  for (std::size_t o = 0; o < std::min(expected.size(), got.size()); ++o) {
+    EXPECT_EQ(expected[o].size(), got[o].size());
+    float scale = 1;
+    for (const float value : expected[o]) scale = std::max(scale, std::abs(value));
+    for (std::size_t i = 0; i < std::min(expected[o].size(), got[o].size()); ++i) {
+      if (std::abs(expected[o][i] - got[o][i]) <= 2e-5F * scale) continue;
+      ADD_FAILURE() << "output " << o << ", element " << i << ": expected " << expected[o][i]
+                    << ", got " << got[o][i] << "\n"
+                    << text;
+      return stats;
+    }
+  }
+  return stats;
+}
+
+constexpr const char* kConv = "Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>";
+
+TEST(ChooseLayouts, BetweenConvolutionsNothingIsMoved) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
+  const auto draft = build(model.text());
+  const LayoutStats stats = passes::choose_layouts(*draft);
+  EXPECT_EQ(stats.channels_last, 2);
+  EXPECT_EQ(stats.reorders, 0);
+  EXPECT_TRUE(is_channels_last(*draft, "c"));
+  EXPECT_TRUE(is_channels_last(*draft, "r"));
+  EXPECT_FALSE(is_channels_last(*draft, "x"));
+  EXPECT_FALSE(is_channels_last(*draft, "y"));
+  expect_same(model.text());
+}
+
+TEST(ChooseLayouts, WhatIsReshapedOrGivenBackStaysRowMajor) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] c").output("float[2,120] y");
+  model.weight("v", {4, 3, 3, 3}).ints("shape", {2, 120});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = Reshape(r, shape)");
+  const auto draft = build(model.text());
+  EXPECT_EQ(passes::choose_layouts(*draft).channels_last, 0);
+}
+
+// As in ConvNeXt: both Transposes are but another look at the bytes.
+TEST(ChooseLayouts, TransposesBecomeViews) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3}).weight("scale", {4});
+  model.nodes("c = " + std::string(kConv) + R"((x, v)
+    t = Transpose<perm = [0, 2, 3, 1]>(c)
+    n = LayerNormalization<axis = -1>(t, scale)
+    u = Transpose<perm = [0, 3, 1, 2]>(n)
+    y = )" + kConv +
+              "(u, w)");
+  const auto draft = build(model.text());
+  const LayoutStats stats = passes::choose_layouts(*draft);
+  EXPECT_EQ(stats.views, 2);
+  EXPECT_EQ(ops(*draft), (std::vector<std::string>{"Conv", "LayerNormalization", "Conv"}));
+  expect_same(model.text());
+}
+
+// A reader that takes row-major alone gets a copy; so do two of them, one.
+TEST(ChooseLayouts, OneReorderServesAllReaders) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y").output("float[2,4,6,5] a");
+  model.output("float[2,4,6,5] b").weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
+  model.weight("m", {5, 5});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\nd = " + kConv +
+              "(r, w)\ne = Add(d, r)\ny = " + kConv + "(e, w)\na = MatMul(r, m)\nb = MatMul(r, m)");
+  const auto draft = build(model.text());
+  const LayoutStats stats = passes::choose_layouts(*draft);
+  EXPECT_EQ(stats.reorders, 1);
+  EXPECT_EQ(std::ranges::count(ops(*draft), "Reorder"), 1);
+  expect_same(model.text());
+}
+
+TEST(ChooseLayouts, PlansOfTrainingStayAsTheyAre) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
+  const auto draft = build(model.text());
+  draft->plan.mutable_training();
+  EXPECT_EQ(passes::choose_layouts(*draft).channels_last, 0);
+}
+
+// Chains of random operators over a few images, whose results read one another.
+class RandomNet {
+ public:
+  explicit RandomNet(std::uint32_t seed) : random_(seed) {
+    model_.input("float[2,4,6,5] x").ints("flat", {2, 4, 30}).ints("image", {2, 4, 6, 5});
+    model_.ints("starts", {1}).ints("ends", {4}).ints("axis", {1}).ints("half", {2, 2});
+    model_.ints("sides", {2, 3});
+    for (int i = 0; i < 14; ++i) grow(i);
+    for (std::size_t i = images_.size() - 3; i < images_.size(); ++i)
+      model_.output("float[2,4,6,5] " + images_[i]);
+  }
+  std::string text() const { return model_.text(); }
+
+ private:
+  int pick(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
+  std::string any() {
+    return images_[static_cast<std::size_t>(pick(static_cast<int>(images_.size())))];
+  }
+
+  void grow(int i) {
+    const std::string y = "y" + std::to_string(i), t = "t" + std::to_string(i) + "_";
+    const std::string w = "w" + std::to_string(i), a = any(), b = any();
+    switch (pick(14)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        model_.weight(w, {4, 4, 3, 3}, 0.2F);
+        model_.nodes(y + " = " + kConv + "(" + a + ", " + w + ")");
+        break;
+      case 4: model_.nodes(y + " = Tanh(" + a + ")"); break;
+      case 5: model_.nodes(y + " = Add(" + a + ", " + b + ")"); break;
+      case 6:
+        model_.weight(w, {pick(2) == 0 ? 1 : 4, 1, pick(2) == 0 ? 1 : 5});
+        model_.nodes(y + " = Mul(" + a + ", " + w + ")");
+        break;
+      case 7:
+        model_.nodes(t + "a, " + t + "b = Split<axis = 1>(" + a + ", half)\n" + y +
+                     " = Concat<axis = 1>(" + t + "b, " + t + "a)");
+        break;
+      case 8:
+        model_.nodes(y + " = MaxPool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(" + a + ")");
+        break;
+      case 9:
+        model_.nodes(t + "n = Transpose<perm = [0, 2, 3, 1]>(" + a + ")\n" + t + "s = Sigmoid(" +
+                     t + "n)\n" + y + " = Transpose<perm = [0, 3, 1, 2]>(" + t + "s)");
+        break;
+      case 10:
+        model_.nodes(t + "m = ReduceMean<keepdims = 1, axes = [2, 3]>(" + a + ")\n" + y +
+                     " = Mul(" + b + ", " + t + "m)");
+        break;
+      case 11:
+        model_.nodes(t + "p = GlobalAveragePool(" + a + ")\n" + y + " = Sub(" + b + ", " + t +
+                     "p)");
+        break;
+      case 12:
+        model_.nodes(t + "f = Reshape(" + a + ", flat)\n" + t + "g = Softmax<axis = -1>(" + t +
+                     "f)\n" + y + " = Reshape(" + t + "g, image)");
+        break;
+      default:
+        model_.weight(w, {4}).filled(w + "v", {4}, 1.5F);
+        model_.nodes(y + " = BatchNormalization(" + a + ", " + w + ", " + w + ", " + w + ", " + w +
+                     "v)");
+        break;
+    }
+    images_.push_back(y);
+  }
+
+  std::mt19937 random_;
+  ModelText model_;
+  std::vector<std::string> images_ = {"x"};
+};
+
+TEST(ChooseLayouts, RandomNetworksGiveTheSameNumbers) {
+  LayoutStats all;
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const LayoutStats stats = expect_same(RandomNet(seed).text());
+    if (HasFailure()) return;
+    all.channels_last += stats.channels_last;
+    all.reorders += stats.reorders;
+    all.views += stats.views;
+  }
+  EXPECT_GT(all.channels_last, 100);
+  EXPECT_GT(all.reorders, 30);
+  EXPECT_GT(all.views, 10);
+}
+
+}  // namespace
+}  // namespace mezzo
