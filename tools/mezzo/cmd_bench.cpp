@@ -98,12 +98,10 @@ struct BenchCommand {
 
   // FP32 first, unless a plan or a low precision alone is asked for.
   StatusOr<std::vector<Contender>> prepare() const {
-    BenchInputs inputs;
-    if (!input.empty()) {
-      MEZZO_ASSIGN_OR_RETURN(inputs, BenchInputs::read(input));
-    }
-    const runtime::ExecutorOptions options{threads.count(), kernels::Backend::kCpu, profile};
-    CompileOptions compile;
+    SessionOptions options;
+    options.threads = threads.count();
+    options.profile = profile;
+    CompileOptions& compile = options.compile;
     MEZZO_ASSIGN_OR_RETURN(compile.policy, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(compile.dims, dims.parse());
     std::vector<std::pair<std::string, passes::PrecisionPolicy>> wanted;
@@ -127,7 +125,7 @@ struct BenchCommand {
       compile.padding = padding_of(chosen);
       MEZZO_ASSIGN_OR_RETURN(
           BenchSubject subject,
-          BenchSubject::create(model, compile, options, inputs, static_cast<std::uint64_t>(seed)));
+          BenchSubject::create(model, options, input, static_cast<std::uint64_t>(seed)));
       contenders.push_back({name, std::move(subject), {}});
     }
     return contenders;
@@ -195,6 +193,10 @@ struct BenchCommand {
     };
     std::map<std::pair<std::string, std::string>, Group> groups;
     std::vector<runtime::StepProfile> steps = contender.subject.profile();
+    if (steps.empty()) {
+      std::printf("\n%s: the graph is interpreted, which has no profile\n", contender.name.c_str());
+      return;
+    }
     double total = 0;
     for (runtime::StepProfile& step : steps) {
       step.total_ms /= static_cast<double>(std::max<std::uint64_t>(step.runs, 1));
@@ -264,8 +266,8 @@ Work add_bench(CLI::App& app) {
       ->required()
       ->type_name("FILE");
   app.add_option("--input", command->input,
-                 "The graph's inputs, by name (default: drawn at random; integers 0 or 1)")
-      ->type_name("NPZ");
+                 "The graph's inputs, as for `run` (default: drawn at random; integers 0 or 1)")
+      ->type_name("NPZ|DIR");
   app.add_option("--repeat", command->repeat,
                  "Runs per precision (default: about a second of them)")
       ->type_name("N")

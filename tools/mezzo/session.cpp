@@ -27,9 +27,15 @@ bool all_tensors(const std::vector<RuntimeValue>& values) {
   return true;
 }
 
+// The types and shapes, as bytes.
 std::string signature(const std::vector<RuntimeValue>& values) {
   std::string key;
-  for (const RuntimeValue& value : values) key += to_string(value.tensor.type()) + ";";
+  for (const RuntimeValue& value : values) {
+    key.push_back(static_cast<char>(value.tensor.dtype));
+    key.push_back(static_cast<char>(value.tensor.dims.size()));
+    key.append(reinterpret_cast<const char*>(value.tensor.dims.data()),
+               value.tensor.dims.size() * sizeof(std::int64_t));
+  }
   return key;
 }
 
@@ -49,8 +55,9 @@ Status Session::open_plan() {
   for (const proto::Port& port : loaded.plan->outputs())
     outputs_.push_back(port_of(*loaded.plan, port));
   MEZZO_ASSIGN_OR_RETURN(
-      auto executor, runtime::Executor::create(loaded.plan, loaded.weights,
-                                               {options_.threads, kernels::Backend::kCpu, false}));
+      auto executor,
+      runtime::Executor::create(loaded.plan, loaded.weights,
+                                {options_.threads, kernels::Backend::kCpu, options_.profile}));
   plans_.emplace("", std::move(executor));
   return ok_status();
 }
@@ -76,8 +83,9 @@ StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& 
   auto compiled = compile_loaded(clone_model(*model_), path_, compile);
   std::unique_ptr<runtime::Executor> executor;
   if (compiled.ok()) {
-    auto made = runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
-                                          {options_.threads, kernels::Backend::kCpu, false});
+    auto made =
+        runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
+                                  {options_.threads, kernels::Backend::kCpu, options_.profile});
     if (made.ok()) executor = std::move(made).value();
     if (!made.ok() && made.status().code() != StatusCode::kUnimplemented)
       return made.status().with_context(path_);
@@ -89,6 +97,7 @@ StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& 
 
 StatusOr<std::vector<RuntimeValue>> Session::run(std::vector<RuntimeValue> inputs) {
   MEZZO_ASSIGN_OR_RETURN(runtime::Executor* const executor, plan_for(inputs));
+  last_ = executor;
   if (executor != nullptr) return execute(*executor, inputs);
   return interpret(std::move(inputs));
 }
@@ -117,6 +126,21 @@ StatusOr<std::vector<RuntimeValue>> Session::execute(
         static_cast<DType>(tensor.dtype()), {tensor.dims().begin(), tensor.dims().end()}, copy});
   }
   return outputs;
+}
+
+std::uint64_t Session::memory_bytes() const {
+  if (last_ == nullptr) return interpreter_ == nullptr ? 0 : interpreter_->peak_bytes();
+  std::uint64_t mapped = 0;
+  for (int i = 0; i < last_->plan().tensors_size(); ++i) {
+    const proto::Tensor& tensor = last_->plan().tensors(i);
+    if (tensor.role() == proto::ROLE_CONSTANT && tensor.in_weights_file())
+      mapped += last_->bytes(i);
+  }
+  return last_->memory().total() - last_->memory().copied_bytes + mapped;
+}
+
+std::vector<runtime::StepProfile> Session::profile() const {
+  return last_ == nullptr ? std::vector<runtime::StepProfile>() : last_->profile();
 }
 
 StatusOr<std::vector<RuntimeValue>> Session::interpret(std::vector<RuntimeValue> inputs) {

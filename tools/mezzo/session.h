@@ -21,6 +21,7 @@ struct SessionOptions {
   CompileOptions compile;  // policy and --dim; shapes come from the inputs
   int threads = 1;
   std::uint64_t most_iterations = 1'000'000;  // of a Loop
+  bool profile = false;                       // measure every step of plans
 };
 
 class Session {
@@ -34,6 +35,12 @@ class Session {
 
   // One value per input and per output, in order.
   StatusOr<std::vector<RuntimeValue>> run(std::vector<RuntimeValue> inputs);
+
+  // Of the last run: what a plan's arenas, workspace and the weights it reads take, or the
+  // interpreter's values at their peak.
+  std::uint64_t memory_bytes() const;
+  // Of the plan that ran last; empty where the graph was interpreted.
+  std::vector<runtime::StepProfile> profile() const;
 
  private:
   Session(std::string path, const SessionOptions& options)
@@ -50,7 +57,8 @@ class Session {
   SessionOptions options_;
   std::vector<GraphPort> inputs_, outputs_;
   std::unique_ptr<Model> model_;                                     // null for a plan file
-  std::map<std::string, std::unique_ptr<runtime::Executor>> plans_;  // by input shapes
+  std::map<std::string, std::unique_ptr<runtime::Executor>> plans_;  // by input types and shapes
+  const runtime::Executor* last_ = nullptr;                          // null: interpreted
   std::unique_ptr<Model> interpreted_;
   std::unique_ptr<Interpreter> interpreter_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
