@@ -130,6 +130,14 @@ constexpr OptionalResult kOptionalResults[] = {
     {"Unique", 1},
     {"Unique", 2},
     {"Unique", 3},
+    {"Dropout", 1},
+    {"RNN", 0},
+    {"RNN", 1},
+    {"GRU", 0},
+    {"GRU", 1},
+    {"LSTM", 0},
+    {"LSTM", 1},
+    {"LSTM", 2},
 };
 
 void append_rows(std::span<const KernelEntry> rows, std::string_view op,

@@ -43,6 +43,18 @@ constexpr std::uint64_t dropout_threshold(double ratio) {
   return static_cast<std::uint64_t>(ratio * 4294967296.0);
 }
 
+// For draws of other distributions (RandomUniform, RandomNormal, Bernoulli, Multinomial): two
+// numbers in [0, 1) of 53 bits each, for elements 2 pair and 2 pair + 1 of draw `step`. The high
+// bit of `step` keeps them apart from the words that Dropout takes.
+constexpr std::array<double, 2> philox_pair(std::uint64_t seed, std::uint64_t step,
+                                            std::uint64_t pair) {
+  const PhiloxBlock words = dropout_block(seed, step | (std::uint64_t{1} << 63), pair);
+  const auto unit = [](std::uint32_t high, std::uint32_t low) {
+    return static_cast<double>((std::uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
+  };
+  return {unit(words[0], words[1]), unit(words[2], words[3])};
+}
+
 // 1 / (1 - ratio); 0 for ratio 1, where nothing is kept.
 constexpr double dropout_scale(double ratio) { return ratio < 1.0 ? 1.0 / (1.0 - ratio) : 0.0; }
 

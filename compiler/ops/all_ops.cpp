@@ -19,13 +19,29 @@ bool comes_before(const OpDef* a, const OpDef* b) {
 const Table& table() {
   static const auto* const sorted = [] {
     auto* list = new Table;
-    for (const auto family :
-         {elementwise_ops(), logic_ops(),     activation_ops(),   contraction_ops(),
-          conv_ops(),        norm_ops(),      softmax_loss_ops(), reduce_ops(),
-          pool_ops(),        movement_ops(),  index_ops(),        shape_ops(),
-          random_ops(),      image_ops(),     control_ops(),      sequence_ops(),
-          quantize_ops(),    rnn_ops(),       contrib_ops(),      contrib_training_ops(),
-          mezzo_ops(),       mezzo_grad_ops()}) {
+    for (const auto family : {elementwise_ops(),
+                              logic_ops(),
+                              activation_ops(),
+                              contraction_ops(),
+                              conv_ops(),
+                              norm_ops(),
+                              softmax_loss_ops(),
+                              reduce_ops(),
+                              pool_ops(),
+                              movement_ops(),
+                              index_ops(),
+                              shape_ops(),
+                              random_ops(),
+                              image_ops(),
+                              control_ops(),
+                              sequence_ops(),
+                              quantize_ops(),
+                              rnn_ops(),
+                              contrib_ops(),
+                              contrib_training_ops(),
+                              preview_training_ops(),
+                              mezzo_ops(),
+                              mezzo_grad_ops()}) {
       for (const OpDef& op : family) list->push_back(&op);
     }
     std::sort(list->begin(), list->end(), comes_before);

@@ -24,6 +24,7 @@ constexpr Entry kRules[] = {
     {"ConstantOfShape", decompose_constant_of_shape},
     {"DepthToSpace", decompose_depth_to_space},
     {"SpaceToDepth", decompose_depth_to_space},
+    {"Einsum", decompose_einsum},
     {"InstanceNormalization", decompose_instance_norm},
     {"NegativeLogLikelihoodLoss", decompose_nll_loss},
     {"Resize", decompose_resize},

@@ -13,7 +13,7 @@ namespace mezzo {
 // null.
 //
 // Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
-// Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
+// Einsum; Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
 // NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled. Everything else
 // with a function body in ONNX's schema (PRelu, Mish,
 // RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.

@@ -29,8 +29,9 @@ std::span<const OpDef> quantize_ops();
 std::span<const OpDef> rnn_ops();
 std::span<const OpDef> contrib_ops();  // domain com.microsoft
 std::span<const OpDef> contrib_training_ops();
-std::span<const OpDef> mezzo_ops();       // domain ai.mezzo: what training needs beside ONNX
-std::span<const OpDef> mezzo_grad_ops();  // domain ai.mezzo: gradients
+std::span<const OpDef> preview_training_ops();  // domain ai.onnx.preview.training
+std::span<const OpDef> mezzo_ops();             // domain ai.mezzo: what training needs beside ONNX
+std::span<const OpDef> mezzo_grad_ops();        // domain ai.mezzo: gradients
 
 // bits(0, 2) = 0b101: operands or results by number.
 template <typename... Index>

@@ -1,6 +1,7 @@
 // Resampling, regions of interest and signals. Coordinates and frequencies lose their meaning
 // in 16 bits; interpolated values do not.
 #include "compiler/ops/families.h"
+#include "compiler/ops/signal_rules.h"
 
 namespace mezzo {
 namespace {
@@ -60,13 +61,13 @@ constexpr OpDef kImageOps[] = {
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
      .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_dft},
     {.name = "STFT",
      .precision = kDeny,
      .no_gradient_operands = bits(1, 3),
      .padding = kUnpadded,
      .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_stft},
 };
 
 }  // namespace

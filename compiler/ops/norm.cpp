@@ -30,22 +30,19 @@ constexpr OpDef kNormOps[] = {
      .pin = PinKind::kNormalization,
      .fp32_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kFunctionBodyRule,
-     .no_kernel = kFunctionBodyKernel},
+     .not_differentiable = kFunctionBodyRule},
     {.name = "GroupNormalization",
      .precision = kInfer,
      .pin = PinKind::kNormalization,
      .fp32_operands = bits(1, 2),
      .padding = kUnpadded,  // a group's mean runs over channels
-     .not_differentiable = kFunctionBodyRule,
-     .no_kernel = kFunctionBodyKernel},
+     .not_differentiable = kFunctionBodyRule},
     {.name = "InstanceNormalization",
      .precision = kInfer,
      .pin = PinKind::kNormalization,
      .fp32_operands = bits(1, 2),
      .padding = kNormalization,
-     .not_differentiable = kDecomposedRule,
-     .no_kernel = kDecomposedKernel},
+     .not_differentiable = kDecomposedRule},
     {.name = "MeanVarianceNormalization",
      .precision = kInfer,
      .pin = PinKind::kNormalization,
@@ -60,8 +57,7 @@ constexpr OpDef kNormOps[] = {
      .precision = kDeny,  // a sum of squares to a power
      .pin = PinKind::kNormalization,
      .padding = kKeepsZero,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoRuleYet},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Quantization. Scales and zero points were calibrated for FP32 numbers: changing the type of
 // what they scale changes the integers, so the floating-point side stays as it is.
 #include "compiler/ops/families.h"
+#include "compiler/ops/window.h"
 
 namespace mezzo {
 namespace {
@@ -34,25 +35,23 @@ constexpr OpDef kQuantizeOps[] = {
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_qlinear_conv},
     {.name = "QLinearMatMul",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
     {.name = "ConvInteger",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_conv},
     {.name = "MatMulInteger",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoFloatOperand},
 };
 
 }  // namespace

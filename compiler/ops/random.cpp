@@ -1,5 +1,6 @@
-// Dropout and random numbers. Dropout of ONNX is executed as the identity; training replaces it
-// by our counter-based Dropout (mezzo.cpp), so that a resumed run draws the same numbers.
+// Dropout and random numbers. Dropout of ONNX in training mode counts the runs of its kernel;
+// training replaces it by our counter-based Dropout (mezzo.cpp), so that a resumed run draws the
+// same numbers.
 #include "compiler/ops/families.h"
 #include "compiler/ops/random_rules.h"
 
@@ -8,8 +9,6 @@ namespace {
 
 using enum PrecisionCategory;
 using enum PadRule;
-
-constexpr std::string_view kNoRandomKernel = "the runtime draws random numbers for Dropout only";
 
 constexpr OpDef kRandomOps[] = {
     {.name = "Dropout",
@@ -22,37 +21,37 @@ constexpr OpDef kRandomOps[] = {
      .precision = kDeny,
      .padding = kUnpadded,
      .not_differentiable = "random numbers do not depend on their operands",
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_random},
     {.name = "RandomNormalLike",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = "random numbers do not depend on their operands",
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_random},
     {.name = "RandomUniform",
      .precision = kDeny,
      .padding = kUnpadded,
      .not_differentiable = "random numbers do not depend on their operands",
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_random},
     {.name = "RandomUniformLike",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = "random numbers do not depend on their operands",
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_random},
     // Draws compare with probabilities.
     {.name = "Bernoulli",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kPiecewiseConstant,
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_draw},
     {.name = "Multinomial",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .not_differentiable = kNoFloatResult,
-     .no_kernel = kNoRandomKernel},
+     .lower = lower_draw},
 };
 
 }  // namespace

@@ -123,8 +123,7 @@ constexpr OpDef kShapeOps[] = {
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kNoFloatOperand,
-     .no_kernel = kFolded},
+     .not_differentiable = kNoFloatOperand},
 };
 
 }  // namespace

@@ -39,8 +39,7 @@ constexpr OpDef kSoftmaxLossOps[] = {
      .fp32_results = bits(0),
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
-     .not_differentiable = kDecomposedRule,
-     .no_kernel = kDecomposedKernel},
+     .not_differentiable = kDecomposedRule},
 };
 
 }  // namespace

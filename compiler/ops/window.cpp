@@ -152,12 +152,8 @@ std::vector<Builder::NamedValue> window_attributes(const Window& window) {
 }
 
 Status lower_pool(const Node& node, LoweredOp& lowered) {
-  if (node.int_attribute("storage_order", 0) != 0) {
-    return unimplemented(describe(node) + ": storage_order 1 (column-major indices)");
-  }
   MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *node.operand(0), nullptr));
   write_window(window, lowered);
-  erase_attribute(lowered, "storage_order");
   return ok_status();
 }
 
@@ -169,6 +165,12 @@ Status lower_pool_grad(const Node& node, LoweredOp& lowered) {
 
 Status lower_conv(const Node& node, LoweredOp& lowered) {
   MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *node.operand(0), node.operand(1)));
+  write_window(window, lowered);
+  return ok_status();
+}
+
+Status lower_qlinear_conv(const Node& node, LoweredOp& lowered) {
+  MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *node.operand(0), node.operand(3)));
   write_window(window, lowered);
   return ok_status();
 }

@@ -26,9 +26,10 @@ StatusOr<Window> transposed_window_of(const Node& node, const Value& x, const Va
 std::vector<Builder::NamedValue> window_attributes(const Window& window);
 
 // Lowering of pools and convolutions: writes the window into the attributes.
-Status lower_pool(const Node& node, LoweredOp& lowered);       // x is operand 0
-Status lower_pool_grad(const Node& node, LoweredOp& lowered);  // x is result 0
-Status lower_conv(const Node& node, LoweredOp& lowered);       // x, w are operands 0, 1
+Status lower_pool(const Node& node, LoweredOp& lowered);          // x is operand 0
+Status lower_pool_grad(const Node& node, LoweredOp& lowered);     // x is result 0
+Status lower_conv(const Node& node, LoweredOp& lowered);          // x, w are operands 0, 1
+Status lower_qlinear_conv(const Node& node, LoweredOp& lowered);  // x, w are operands 0, 3
 Status lower_conv_transpose(const Node& node, LoweredOp& lowered);
 
 }  // namespace mezzo

@@ -62,15 +62,18 @@ Prepared prepare_dropout(const KernelRequest& request, const Isa& isa) {
     return unimplemented("a channels-last mask");
   }
   plan.elems = request.inputs[0].elems();
-  return make_kernel(isa, 0, [plan](const KernelArguments& arguments) {
-    const auto step =
-        static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(arguments.inputs[1]));
-    parallel_units(ceil_div(plan.elems, kPiece), threads_for(plan.elems, plan.threads),
-                   [&](Int unit, int) {
-                     const Int first = unit * kPiece;
-                     run_piece(plan, arguments, step, first, std::min(kPiece, plan.elems - first));
-                   });
-  });
+  return make_kernel(
+      isa, 0, [plan, runs = std::uint64_t{0}](const KernelArguments& arguments) mutable {
+        const auto* counter = static_cast<const std::int64_t*>(in_buffer(arguments, 1));
+        const std::uint64_t step =
+            counter != nullptr ? static_cast<std::uint64_t>(*counter) : runs++;
+        parallel_units(ceil_div(plan.elems, kPiece), threads_for(plan.elems, plan.threads),
+                       [&](Int unit, int) {
+                         const Int first = unit * kPiece;
+                         run_piece(plan, arguments, step, first,
+                                   std::min(kPiece, plan.elems - first));
+                       });
+      });
 }
 
 }  // namespace mezzo::kernels::cpu

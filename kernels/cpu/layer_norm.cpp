@@ -46,6 +46,17 @@ Status read_shape(const KernelRequest& request, Plan& plan) {
   return ok_status();
 }
 
+// Scale and bias of the forward pass may be broadcast in ONNX.
+Status expect_whole(const KernelRequest& request, const Plan& plan) {
+  for (const std::size_t i : {1, 2}) {
+    const TensorDesc& desc = in_desc(request, i);
+    if (desc.present() && desc.elems() != plan.length) {
+      return unimplemented("a scale or bias that is broadcast");
+    }
+  }
+  return ok_status();
+}
+
 // Mean and 1 / sqrt(var + epsilon) of a row; blocks are joined as in Chan, Golub and LeVeque,
 // "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances".
 Moments row_moments(const Plan& plan, const float* x) {
@@ -152,6 +163,7 @@ Prepared prepare_layer_norm(const KernelRequest& request, const Isa& isa) {
   plan.isa = &isa;
   plan.threads = std::max(request.threads, 1);
   MEZZO_RETURN_IF_ERROR(read_shape(request, plan));
+  MEZZO_RETURN_IF_ERROR(expect_whole(request, plan));
   plan.epsilon = static_cast<float>(request.attributes.get_float("epsilon", 1e-5));
   plan.x = request.inputs[0].dtype;
   plan.scale = request.inputs[1].dtype;

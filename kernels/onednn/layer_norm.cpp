@@ -81,6 +81,11 @@ StatusOr<KernelPtr> prepare_layer_norm(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Rows rows,
                          read_rows(request, request.inputs[0], {&request.outputs[0]}));
   const bool has_bias = request.inputs.size() > 2 && request.inputs[2].present();
+  for (std::size_t i = 1; i < request.inputs.size(); ++i) {
+    if (request.inputs[i].present() && request.inputs[i].elems() != rows.elems) {
+      return unimplemented("a scale or bias that is broadcast");
+    }
+  }
   const bool has_statistics = wants(request, 1) || wants(request, 2);
   const auto epsilon = static_cast<float>(request.attributes.get_float("epsilon", 1e-5));
   const auto kind =

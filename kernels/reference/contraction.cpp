@@ -1,8 +1,11 @@
 // MatMul, MatMulT and Gemm. Letters: M K N matrix sizes, B batches.
 //
-// Workspace: every operand as row-major doubles. Each element of y is one sum over K in rising
-// order, in double, rounded once after alpha, beta and c.
+// Floating operands: workspace holds every operand as row-major doubles. Each element of y is one
+// sum over K in rising order, in double, rounded once after alpha, beta and c. Integers (of one
+// dtype): sums wrap as the dtype does, and with alpha and beta other than integers the result is
+// truncated.
 #include <array>
+#include <cmath>
 
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
@@ -30,6 +33,50 @@ struct Product {
   }
 };
 
+// The matrices of integer operands that start at elements a and b of their buffers.
+struct IntegerMatrices {
+  const Elements& a;
+  const void* a_data;
+  std::int64_t a_start;
+  const Elements& b;
+  const void* b_data;
+  std::int64_t b_start;
+
+  Integer at(const Product& product, std::int64_t row, std::int64_t column) const {
+    using Wrapping = std::uint64_t;  // every dtype keeps the low bits
+    Wrapping sum = 0;
+    for (std::int64_t i = 0; i < product.k; ++i) {
+      const std::int64_t left = a_start + row * product.a_row + i * product.a_column;
+      const std::int64_t right = b_start + i * product.b_row + column * product.b_column;
+      sum += static_cast<Wrapping>(a.read<Integer>(a_data, left)) *
+             static_cast<Wrapping>(b.read<Integer>(b_data, right));
+    }
+    // As a number of the operands' dtype, for what alpha multiplies.
+    return is_unsigned(a.dtype()) ? Integer{sum} : Integer{static_cast<std::int64_t>(sum)};
+  }
+
+ private:
+  static bool is_unsigned(DType dtype) {
+    return dtype == DType::kUInt32 || dtype == DType::kUInt64;
+  }
+};
+
+// factor value; exact where the factor is an integer.
+Integer scaled(Integer value, double factor) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (std::trunc(factor) == factor && std::fabs(factor) < kExact) {
+    return value * static_cast<Integer>(factor);
+  }
+  return static_cast<Integer>(std::trunc(static_cast<double>(value) * factor));
+}
+
+bool takes_integers(const Operands& operands) { return is_integer(operands.in(0).dtype); }
+
+// Floating dtypes in any mixture, or one integer dtype.
+Status expect_kinds(const Operands& operands) {
+  return takes_integers(operands) ? operands.expect_one_dtype() : operands.expect_one_kind(true);
+}
+
 // Batched product of row-major a and b: their last two dims are matrices, those before broadcast.
 PreparedKernel batched_kernel(const Operands& operands, const TensorDesc& a, const TensorDesc& b,
                               const Product& product, const Dims& batch) {
@@ -38,6 +85,24 @@ PreparedKernel batched_kernel(const Operands& operands, const TensorDesc& a, con
   TensorDesc b_batch = b;
   a_batch.dims.resize(a.dims.size() - 2);
   b_batch.dims.resize(b.dims.size() - 2);
+  if (takes_integers(operands)) {
+    return make_kernel([loop = broadcast_loop<2>(batch, {&a_batch, &b_batch}),
+                        a = Elements(operands.in(0)), b = Elements(operands.in(1)),
+                        y = Elements(operands.out(0)), product](const KernelArguments& arguments) {
+      std::int64_t place = 0;
+      for_each(loop, [&](const std::array<std::int64_t, 2>& matrix) {
+        const IntegerMatrices matrices = {
+            a, arguments.inputs[0], matrix[0] * product.m * product.k,
+            b, arguments.inputs[1], matrix[1] * product.k * product.n};
+        for (std::int64_t row = 0; row < product.m; ++row) {
+          for (std::int64_t column = 0; column < product.n; ++column) {
+            y.write<Integer>(arguments.outputs[0], place++,
+                             scaled(matrices.at(product, row, column), product.alpha));
+          }
+        }
+      });
+    });
+  }
   return make_kernel(
       [loop = broadcast_loop<2>(batch, {&a_batch, &b_batch}), a = Elements(operands.in(0)),
        b = Elements(operands.in(1)), y = Elements(operands.out(0)),
@@ -94,7 +159,8 @@ Status batch_error(const Operands& operands) {
 
 // numpy.matmul: a vector counts as a row (a) or column (b), and its dim is gone from the result.
 PreparedKernel prepare_matmul(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:f b:f -> y:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:n b:n -> y:n"));
+  MEZZO_RETURN_IF_ERROR(expect_kinds(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 1, kMaxRank));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, 1, kMaxRank));
   TensorDesc a = operands.in(0);
@@ -116,7 +182,8 @@ PreparedKernel prepare_matmul(const KernelRequest& request) {
 }
 
 PreparedKernel prepare_matmul_t(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:f b:f -> y:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:n b:n -> y:n"));
+  MEZZO_RETURN_IF_ERROR(expect_kinds(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 2, kMaxRank));
   const std::size_t rank = operands.in(0).dims.size();
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, rank, rank));
@@ -139,7 +206,8 @@ PreparedKernel prepare_matmul_t(const KernelRequest& request) {
 
 // y[M,N] = alpha op(a) op(b) + beta c; c broadcasts to [M,N] and is not read where beta is 0.
 PreparedKernel prepare_gemm(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:f b:f c?:f -> y:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "a:n b:n c?:n -> y:n"));
+  MEZZO_RETURN_IF_ERROR(expect_kinds(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 2, 2));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, 2, 2));
   MEZZO_ASSIGN_OR_RETURN(const bool trans_a, operands.flag("transA", false));
@@ -158,6 +226,23 @@ PreparedKernel prepare_gemm(const KernelRequest& request) {
   }
   const double beta = has_c ? request.attributes.get_float("beta", 1.0) : 0.0;
   const Dims c_strides = has_c ? broadcast_strides(operands.in(2), dims) : Dims{0, 0};
+  if (takes_integers(operands)) {
+    return make_kernel([a = Elements(operands.in(0)), b = Elements(operands.in(1)),
+                        c = Elements(operands.in(2)), y = Elements(operands.out(0)), product, beta,
+                        c_strides](const KernelArguments& arguments) {
+      const IntegerMatrices matrices = {a, arguments.inputs[0], 0, b, arguments.inputs[1], 0};
+      for (std::int64_t row = 0; row < product.m; ++row) {
+        for (std::int64_t column = 0; column < product.n; ++column) {
+          Integer value = scaled(matrices.at(product, row, column), product.alpha);
+          if (beta != 0.0) {
+            const std::int64_t place = row * c_strides[0] + column * c_strides[1];
+            value += scaled(c.read_at<Integer>(arguments.inputs[2], place), beta);
+          }
+          y.write<Integer>(arguments.outputs[0], row * product.n + column, value);
+        }
+      }
+    });
+  }
   return make_kernel(
       [a = Elements(operands.in(0)), b = Elements(operands.in(1)), c = Elements(operands.in(2)),
        y = Elements(operands.out(0)), product, beta, c_strides](const KernelArguments& arguments) {

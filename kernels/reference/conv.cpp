@@ -8,118 +8,19 @@
 #include <algorithm>
 
 #include "compiler/support/text.h"
+#include "kernels/reference/conv_shape.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
-#include "kernels/reference/window.h"
 
 namespace mezzo::kernels::reference {
 namespace {
-
-// Shapes of one convolution: x[n, c, in], w[m, c / groups, kernel], y[n, m, out].
-struct Shape {
-  std::int64_t n = 0;
-  std::int64_t c = 0;
-  std::int64_t m = 0;
-  std::int64_t groups = 1;
-  Windows windows;
-};
-
-// The windows `o` of an axis for which kernel position k lies inside the operand.
-Range windows_inside(const Window& window, std::int64_t k) {
-  const std::int64_t shift = window.pad_begin - k * window.dilation;  // o stride >= shift
-  const std::int64_t first = shift > 0 ? (shift + window.stride - 1) / window.stride : 0;
-  const std::int64_t room = window.in - 1 + shift;  // o stride <= room
-  const std::int64_t last = room < 0 ? 0 : std::min(window.out, room / window.stride + 1);
-  return {first, last};
-}
-
-// Calls visit(x index, w index, y index) for every product of one pair of channel planes.
-template <typename Visit>
-void for_each_tap(const Windows& windows, std::int64_t x_plane, std::int64_t w_plane,
-                  std::int64_t y_plane, Visit&& visit) {
-  const auto& [d, h, w] = windows.axis;
-  std::int64_t tap = w_plane;
-  for (std::int64_t kd = 0; kd < d.kernel; ++kd) {
-    const Range rd = windows_inside(d, kd);
-    for (std::int64_t kh = 0; kh < h.kernel; ++kh) {
-      const Range rh = windows_inside(h, kh);
-      for (std::int64_t kw = 0; kw < w.kernel; ++kw, ++tap) {
-        const Range rw = windows_inside(w, kw);
-        for (std::int64_t od = rd.first; od < rd.last; ++od) {
-          for (std::int64_t oh = rh.first; oh < rh.last; ++oh) {
-            const std::int64_t x_row =
-                x_plane + (d.position(od, kd) * h.in + h.position(oh, kh)) * w.in;
-            const std::int64_t y_row = y_plane + (od * h.out + oh) * w.out;
-            for (std::int64_t ow = rw.first; ow < rw.last; ++ow) {
-              visit(x_row + w.position(ow, kw), tap, y_row + ow);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-// The same for the whole convolution.
-template <typename Visit>
-void for_each_product(const Shape& s, Visit&& visit) {
-  const std::int64_t c_group = s.c / s.groups;
-  const std::int64_t m_group = s.m / s.groups;
-  for (std::int64_t n = 0; n < s.n; ++n) {
-    for (std::int64_t m = 0; m < s.m; ++m) {
-      for (std::int64_t c = 0; c < c_group; ++c) {
-        const std::int64_t x_channel = m / m_group * c_group + c;
-        for_each_tap(s.windows, (n * s.c + x_channel) * s.windows.in_pixels(),
-                     (m * c_group + c) * s.windows.kernel_elems(),
-                     (n * s.m + m) * s.windows.out_pixels(), visit);
-      }
-    }
-  }
-}
-
-Dims activation_dims(std::int64_t n, std::int64_t channels, const Dims& spatial) {
-  Dims dims = {n, channels};
-  dims.insert(dims.end(), spatial.begin(), spatial.end());
-  return dims;
-}
-
-// Checks x (or dx) and w (or dw) against the attributes and computes the dims of y.
-StatusOr<Shape> read_shape(const Operands& operands, const TensorDesc& x, const TensorDesc& w) {
-  const std::size_t rank = x.dims.size();
-  if (rank < 3 || rank > 2 + kSpatial) {
-    return operands.error("expected activations of rank 3 to 5, got " + format_dims(x.dims));
-  }
-  if (w.dims.size() != rank) {
-    return operands.error("expected weights of rank " + std::to_string(rank) + ", got " +
-                          format_dims(w.dims));
-  }
-  Shape shape;
-  shape.n = x.dims[0];
-  shape.c = x.dims[1];
-  shape.m = w.dims[0];
-  shape.groups = operands.attributes().get_int("group", 1);
-  if (shape.groups < 1 || shape.c % shape.groups != 0 || shape.m % shape.groups != 0) {
-    return operands.error("attribute 'group' is " + std::to_string(shape.groups) +
-                          ", expected a divisor of the channels " + std::to_string(shape.c) +
-                          " and " + std::to_string(shape.m));
-  }
-  if (w.dims[1] != shape.c / shape.groups) {
-    return operands.error("expected weights of " + std::to_string(shape.c / shape.groups) +
-                          " channels (" + std::to_string(shape.c) + " in " +
-                          std::to_string(shape.groups) + " groups), got " + format_dims(w.dims));
-  }
-  MEZZO_ASSIGN_OR_RETURN(shape.windows,
-                         read_windows(operands, spatial_dims(x.dims), spatial_dims(w.dims)));
-  MEZZO_RETURN_IF_ERROR(set_window_counts(operands, false, shape.windows));
-  return shape;
-}
 
 // Adds to `sum` the products of the two other tensors. Which of x, w, y is the sum?
 enum class Target { kX, kW, kY };
 
 // result = products of operands `first` and `second`, + bias per channel where there is one.
 // first and second are, in this order, the two of (x, w, y) that are not the target.
-PreparedKernel product_kernel(const Operands& operands, const Shape& shape, Target target,
+PreparedKernel product_kernel(const Operands& operands, const ConvShape& shape, Target target,
                               std::size_t first, std::size_t second) {
   const bool has_bias = operands.in_count() > 2 && operands.in(2).present();
   const std::int64_t channels = operands.out(0).dims[1];
@@ -162,7 +63,8 @@ PreparedKernel product_kernel(const Operands& operands, const Shape& shape, Targ
 
 PreparedKernel prepare_conv(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:f w:f b?:f -> y:f"));
-  MEZZO_ASSIGN_OR_RETURN(const Shape shape, read_shape(operands, operands.in(0), operands.in(1)));
+  MEZZO_ASSIGN_OR_RETURN(const ConvShape shape,
+                         read_conv_shape(operands, operands.in(0), operands.in(1)));
   MEZZO_RETURN_IF_ERROR(operands.expect_in(2, {shape.m}));
   const Dims spatial = out_dims(shape.windows, operands.in(0).dims.size() - 2);
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, activation_dims(shape.n, shape.m, spatial)));
@@ -171,7 +73,8 @@ PreparedKernel prepare_conv(const KernelRequest& request) {
 
 PreparedKernel prepare_conv_grad_input(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f w:f -> dx:f"));
-  MEZZO_ASSIGN_OR_RETURN(const Shape shape, read_shape(operands, operands.out(0), operands.in(1)));
+  MEZZO_ASSIGN_OR_RETURN(const ConvShape shape,
+                         read_conv_shape(operands, operands.out(0), operands.in(1)));
   const Dims spatial = out_dims(shape.windows, operands.out(0).dims.size() - 2);
   MEZZO_RETURN_IF_ERROR(operands.expect_in(0, activation_dims(shape.n, shape.m, spatial)));
   return product_kernel(operands, shape, Target::kX, 1, 0);
@@ -179,7 +82,8 @@ PreparedKernel prepare_conv_grad_input(const KernelRequest& request) {
 
 PreparedKernel prepare_conv_grad_weight(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f x:f -> dw:f"));
-  MEZZO_ASSIGN_OR_RETURN(const Shape shape, read_shape(operands, operands.in(1), operands.out(0)));
+  MEZZO_ASSIGN_OR_RETURN(const ConvShape shape,
+                         read_conv_shape(operands, operands.in(1), operands.out(0)));
   const Dims spatial = out_dims(shape.windows, operands.in(1).dims.size() - 2);
   MEZZO_RETURN_IF_ERROR(operands.expect_in(0, activation_dims(shape.n, shape.m, spatial)));
   return product_kernel(operands, shape, Target::kW, 1, 0);
@@ -218,7 +122,7 @@ PreparedKernel prepare_conv_transpose(const KernelRequest& request) {
     return unimplemented(
         "ConvTranspose: 'output_shape' must be resolved to 'pads' and 'output_padding'");
   }
-  Shape shape;
+  ConvShape shape;
   shape.n = x[0];
   shape.m = x[1];
   shape.groups = request.attributes.get_int("group", 1);

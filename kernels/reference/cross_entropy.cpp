@@ -147,6 +147,42 @@ PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
   });
 }
 
+// scores are logarithms of probabilities already.
+PreparedKernel prepare_nll_loss(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands,
+                         Operands::check(request, "log_prob:f labels:i weights?:f -> loss:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Labels shape, read_labels(operands, 0, 1, 2));
+  if (!is_loss_shape(shape, operands.out(0), operands.in(1))) {
+    return operands.out_error(0, loss_shape_text(operands.out(0)));
+  }
+  return make_kernel([shape, log_prob = Elements(operands.in(0)), labels = Elements(operands.in(1)),
+                      weights = Elements(operands.in(2)),
+                      loss = Elements(operands.out(0))](const KernelArguments& arguments) {
+    const auto& in = arguments.inputs;
+    MEZZO_RETURN_IF_ERROR(shape.check(labels, in[1]));
+    const void* weight_data = in_buffer(arguments, 2);
+    double loss_sum = 0.0;
+    double weight_sum = 0.0;
+    for (std::int64_t p = 0; p < shape.positions(); ++p) {
+      const auto label = static_cast<std::int64_t>(labels.read<Integer>(in[1], p));
+      double value = 0.0;
+      if (!shape.ignored(label)) {
+        const double weight =
+            weight_data != nullptr ? weights.read<double>(weight_data, label) : 1.0;
+        value = -weight * log_prob.read<double>(in[0], shape.score_index(p, label));
+        weight_sum += weight;
+      }
+      loss_sum += value;
+      if (shape.reduction == Reduction::kNone) loss.write<double>(arguments.outputs[0], p, value);
+    }
+    if (shape.reduction == Reduction::kMean) loss_sum /= weight_sum;
+    if (shape.reduction != Reduction::kNone) {
+      loss.write<double>(arguments.outputs[0], 0, loss_sum);
+    }
+    return ok_status();
+  });
+}
+
 // dscores[n,c,s] = weights[l] (exp(log_prob[n,c,s]) - (c == l)) dloss / (mean: sum of weights)
 PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(

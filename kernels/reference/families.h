@@ -48,7 +48,20 @@ PreparedKernel prepare_conv_grad_weight(const KernelRequest& request);
 PreparedKernel prepare_conv_grad_bias(const KernelRequest& request);
 PreparedKernel prepare_conv_transpose(const KernelRequest& request);
 
-// batch_norm.cpp, layer_norm.cpp
+// quantized.cpp
+PreparedKernel prepare_matmul_integer(const KernelRequest& request);
+PreparedKernel prepare_qlinear_matmul(const KernelRequest& request);
+PreparedKernel prepare_conv_integer(const KernelRequest& request);
+PreparedKernel prepare_qlinear_conv(const KernelRequest& request);
+
+// recurrent.cpp
+PreparedKernel prepare_recurrent(const KernelRequest& request);
+PreparedKernel prepare_lstm(const KernelRequest& request);
+
+// batch_norm.cpp, layer_norm.cpp, group_norm.cpp
+PreparedKernel prepare_group_norm(const KernelRequest& request);
+PreparedKernel prepare_rms_norm(const KernelRequest& request);
+PreparedKernel prepare_lrn(const KernelRequest& request);
 PreparedKernel prepare_batch_norm(const KernelRequest& request);
 PreparedKernel prepare_batch_norm_grad(const KernelRequest& request);
 PreparedKernel prepare_layer_norm(const KernelRequest& request);
@@ -59,6 +72,7 @@ PreparedKernel prepare_softmax(const KernelRequest& request);
 PreparedKernel prepare_softmax_grad(const KernelRequest& request);
 PreparedKernel prepare_cross_entropy(const KernelRequest& request);
 PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request);
+PreparedKernel prepare_nll_loss(const KernelRequest& request);
 
 // reduce.cpp, arg_extreme.cpp, scan.cpp
 PreparedKernel prepare_reduce(const KernelRequest& request);
@@ -84,6 +98,10 @@ PreparedKernel prepare_max_pool(const KernelRequest& request);
 PreparedKernel prepare_max_pool_grad(const KernelRequest& request);
 PreparedKernel prepare_average_pool(const KernelRequest& request);
 PreparedKernel prepare_average_pool_grad(const KernelRequest& request);
+
+// pool_lp.cpp
+PreparedKernel prepare_lp_pool(const KernelRequest& request);
+PreparedKernel prepare_global_lp_pool(const KernelRequest& request);
 
 // movement.cpp, slice_pad.cpp
 PreparedKernel prepare_reshape(const KernelRequest& request);
@@ -130,5 +148,21 @@ PreparedKernel prepare_range(const KernelRequest& request);
 // random.cpp
 PreparedKernel prepare_dropout(const KernelRequest& request);
 PreparedKernel prepare_dropout_grad(const KernelRequest& request);
+
+// draw.cpp
+PreparedKernel prepare_random_uniform(const KernelRequest& request);
+PreparedKernel prepare_random_normal(const KernelRequest& request);
+PreparedKernel prepare_bernoulli(const KernelRequest& request);
+PreparedKernel prepare_multinomial(const KernelRequest& request);
+
+// optimizers.cpp
+PreparedKernel prepare_adagrad(const KernelRequest& request);
+PreparedKernel prepare_adam(const KernelRequest& request);
+PreparedKernel prepare_momentum(const KernelRequest& request);
+
+// signal.cpp
+PreparedKernel prepare_dft(const KernelRequest& request);
+PreparedKernel prepare_stft(const KernelRequest& request);
+PreparedKernel prepare_mel_weights(const KernelRequest& request);
 
 }  // namespace mezzo::kernels::reference

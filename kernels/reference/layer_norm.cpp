@@ -6,6 +6,7 @@
 // Statistics take two passes in double.
 #include <cmath>
 
+#include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -42,22 +43,31 @@ PreparedKernel prepare_layer_norm(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 1, kMaxRank));
   const Dims& dims = operands.in(0).dims;
   MEZZO_ASSIGN_OR_RETURN(const Rows rows, read_rows(operands, dims));
-  MEZZO_RETURN_IF_ERROR(operands.expect_in(1, rows.scale_dims));
-  MEZZO_RETURN_IF_ERROR(operands.expect_in(2, rows.scale_dims));
+  for (const std::size_t i : {1, 2}) {
+    if (operands.in(i).present() && !broadcasts_to(operands.in(i).dims, dims)) {
+      return operands.in_error(i, "dims " + format_dims(operands.in(i).dims) +
+                                      " do not broadcast to " + format_dims(dims));
+    }
+  }
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, rows.statistic_dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(2, rows.statistic_dims));
-  return make_kernel([count = rows.count, length = rows.length,
-                      epsilon = request.attributes.get_float("epsilon", 1e-5),
+  TensorDesc dense = operands.in(0);
+  dense.layout = Layout::kRowMajor;
+  const TensorDesc& bias_desc = operands.in(operands.in(2).present() ? 2 : 1);
+  return make_kernel([loop = broadcast_loop<3>(dims, {&dense, &operands.in(1), &bias_desc}),
+                      length = rows.length, epsilon = request.attributes.get_float("epsilon", 1e-5),
                       x = Elements(operands.in(0)), scale = Elements(operands.in(1)),
                       bias = Elements(operands.in(2)), y = Elements(operands.out(0)),
                       mean = Elements(operands.out(1)),
                       inv_std_dev = Elements(operands.out(2))](const KernelArguments& arguments) {
     const auto& in = arguments.inputs;
     const void* offset = in_buffer(arguments, 2);
-    for (std::int64_t row = 0; row < count; ++row) {
+    double m = 0.0;
+    double r = 0.0;
+    const auto take_statistics = [&](std::int64_t row) {
       const std::int64_t start = row * length;
-      double m = 0.0;
+      m = 0.0;
       for (std::int64_t i = 0; i < length; ++i) m += x.read<double>(in[0], start + i);
       m /= static_cast<double>(length);
       double variance = 0.0;
@@ -65,15 +75,16 @@ PreparedKernel prepare_layer_norm(const KernelRequest& request) {
         const double distance = x.read<double>(in[0], start + i) - m;
         variance += distance * distance;
       }
-      const double r = 1.0 / std::sqrt(variance / static_cast<double>(length) + epsilon);
-      for (std::int64_t i = 0; i < length; ++i) {
-        const double xhat = (x.read<double>(in[0], start + i) - m) * r;
-        const double b = offset != nullptr ? bias.read<double>(offset, i) : 0.0;
-        y.write<double>(arguments.outputs[0], start + i, xhat * scale.read<double>(in[1], i) + b);
-      }
+      r = 1.0 / std::sqrt(variance / static_cast<double>(length) + epsilon);
       if (void* result = out_buffer(arguments, 1)) mean.write<double>(result, row, m);
       if (void* result = out_buffer(arguments, 2)) inv_std_dev.write<double>(result, row, r);
-    }
+    };
+    for_each(loop, [&](const std::array<std::int64_t, 3>& at) {
+      if (at[0] % length == 0) take_statistics(at[0] / length);
+      const double xhat = (x.read<double>(in[0], at[0]) - m) * r;
+      const double b = offset != nullptr ? bias.read_at<double>(offset, at[2]) : 0.0;
+      y.write<double>(arguments.outputs[0], at[0], xhat * scale.read_at<double>(in[1], at[1]) + b);
+    });
   });
 }
 

@@ -19,6 +19,8 @@ bool matches(DType dtype, char letter) {
     case 'i': return dtype == DType::kInt32 || dtype == DType::kInt64;
     case 'l': return dtype == DType::kInt64;
     case 'b': return dtype == DType::kBool;
+    case 'q': return dtype == DType::kInt8 || dtype == DType::kUInt8;
+    case 'j': return dtype == DType::kInt32;
     default: return dtype_bits(dtype) % 8 == 0;
   }
 }
@@ -32,6 +34,8 @@ std::string_view letter_text(char letter) {
     case 'i': return "int32 or int64";
     case 'l': return "int64";
     case 'b': return "bool";
+    case 'q': return "int8 or uint8";
+    case 'j': return "int32";
     default: return "a dtype of whole bytes";
   }
 }

@@ -1,79 +1,19 @@
 // Max, average and global average pooling, with 1 to 3 spatial axes, and their gradients.
 //
 // Windows are those of window.h. A window without any element (all padding) gives -infinity with
-// index -1 in MaxPool and 0 in AveragePool. MaxPool takes the first of equal values, and a NaN
-// before any number, as PyTorch does.
+// index -1 in MaxPool (integers: their least number) and 0 in AveragePool. MaxPool takes the first
+// of equal values, and a NaN before any number, as PyTorch does.
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
-#include "kernels/reference/window.h"
+#include "kernels/reference/pool_shape.h"
 
 namespace mezzo::kernels::reference {
 namespace {
-
-struct PoolShape {
-  std::int64_t planes = 0;  // N C
-  Windows windows;
-};
-
-// Reads the attributes for windows over `x` and sets the window counts.
-StatusOr<PoolShape> read_pool(const Operands& operands, const TensorDesc& x) {
-  const Dims& dims = x.dims;
-  if (dims.size() < 3 || dims.size() > 2 + kSpatial) {
-    return operands.error("expected activations of rank 3 to 5, got " + format_dims(dims));
-  }
-  MEZZO_ASSIGN_OR_RETURN(const bool ceil, operands.flag("ceil_mode", false));
-  if (operands.attributes().get_int("storage_order", 0) != 0) {
-    return unimplemented(operands.op() + ": column-major 'storage_order' is not supported");
-  }
-  PoolShape shape;
-  shape.planes = dims[0] * dims[1];
-  MEZZO_ASSIGN_OR_RETURN(shape.windows, read_windows(operands, spatial_dims(dims), {}));
-  MEZZO_RETURN_IF_ERROR(set_window_counts(operands, ceil, shape.windows));
-  return shape;
-}
-
-Dims pooled_dims(const Dims& x, const Windows& windows) {
-  Dims dims = {x[0], x[1]};
-  for (const std::int64_t dim : out_dims(windows, x.size() - 2)) dims.push_back(dim);
-  return dims;
-}
-
-// Calls visit(pixel) for the elements of window (od, oh, ow) that lie inside x; pixel counts
-// row-major within the plane.
-template <typename Visit>
-void for_each_inside(const Windows& windows, const std::array<std::int64_t, kSpatial>& o,
-                     Visit&& visit) {
-  const auto& [d, h, w] = windows.axis;
-  const Range kd = d.inside(o[0]);
-  const Range kh = h.inside(o[1]);
-  const Range kw = w.inside(o[2]);
-  for (std::int64_t i = kd.first; i < kd.last; ++i) {
-    for (std::int64_t j = kh.first; j < kh.last; ++j) {
-      const std::int64_t row = (d.position(o[0], i) * h.in + h.position(o[1], j)) * w.in;
-      for (std::int64_t k = kw.first; k < kw.last; ++k) visit(row + w.position(o[2], k));
-    }
-  }
-}
-
-// Calls visit(plane, window, y index) for every window of every plane.
-template <typename Visit>
-void for_each_window(const PoolShape& shape, Visit&& visit) {
-  const auto& [d, h, w] = shape.windows.axis;
-  std::int64_t place = 0;
-  for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
-    for (std::int64_t od = 0; od < d.out; ++od) {
-      for (std::int64_t oh = 0; oh < h.out; ++oh) {
-        for (std::int64_t ow = 0; ow < w.out; ++ow) {
-          visit(plane, std::array<std::int64_t, kSpatial>{od, oh, ow}, place++);
-        }
-      }
-    }
-  }
-}
 
 // By how many elements AveragePool divides the sum of a window.
 std::int64_t divisor(const Windows& windows, const std::array<std::int64_t, kSpatial>& o,
@@ -87,34 +27,82 @@ std::int64_t divisor(const Windows& windows, const std::array<std::int64_t, kSpa
   return product;
 }
 
+// What a window of padding alone gives: nothing is less.
+template <typename T>
+T least(DType dtype) {
+  if constexpr (std::is_same_v<T, double>) {
+    return -std::numeric_limits<double>::infinity();
+  } else {
+    if (dtype_name(dtype).substr(0, 1) == "u") return 0;
+    return -(Integer{1} << (dtype_bits(dtype) - 1));
+  }
+}
+
+template <typename T>
+bool goes_before(T value, T best) {
+  if constexpr (std::is_same_v<T, double>) {
+    return value > best || (std::isnan(value) && !std::isnan(best));
+  } else {
+    return value > best;
+  }
+}
+
+// Row-major number of a pixel as ONNX's storage_order 1 counts: the first spatial axis fastest.
+std::int64_t column_major_pixel(const Windows& windows, std::int64_t pixel) {
+  const auto& [d, h, w] = windows.axis;
+  const std::int64_t x = pixel % w.in;
+  const std::int64_t y = pixel / w.in % h.in;
+  const std::int64_t z = pixel / w.in / h.in;
+  return z + d.in * (y + h.in * x);
+}
+
+// T: double or Integer.
+template <typename T>
+PreparedKernel max_pool_kernel(const Operands& operands, const PoolShape& shape,
+                               bool column_major) {
+  return make_kernel([shape, column_major, x = Elements(operands.in(0)),
+                      y = Elements(operands.out(0)), indices = Elements(operands.out(1)),
+                      wants_indices = operands.out(1).present()](const KernelArguments& arguments) {
+    const std::int64_t pixels = shape.windows.in_pixels();
+    for_each_window(shape, [&](std::int64_t plane, const auto& window, std::int64_t place) {
+      T best = least<T>(y.dtype());
+      std::int64_t best_pixel = -1;
+      for_each_inside(shape.windows, window, [&](std::int64_t pixel) {
+        const T value = x.read<T>(arguments.inputs[0], plane * pixels + pixel);
+        if (best_pixel < 0 || goes_before(value, best)) {
+          best = value;
+          best_pixel = pixel;
+        }
+      });
+      y.write<T>(arguments.outputs[0], place, best);
+      if (!wants_indices) return;
+      if (column_major && best_pixel >= 0)
+        best_pixel = column_major_pixel(shape.windows, best_pixel);
+      indices.write<Integer>(arguments.outputs[1], place,
+                             best_pixel < 0 ? -1 : plane * pixels + best_pixel);
+    });
+  });
+}
+
 }  // namespace
 
 PreparedKernel prepare_max_pool(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands,
-                         Operands::check(request, "x:f -> y:f indices?:l"));
+                         Operands::check(request, "x:n -> y:n indices?:l"));
   MEZZO_ASSIGN_OR_RETURN(const PoolShape shape, read_pool(operands, operands.in(0)));
+  MEZZO_ASSIGN_OR_RETURN(const bool column_major, operands.flag("storage_order", false));
   const Dims dims = pooled_dims(operands.in(0).dims, shape.windows);
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, dims));
-  return make_kernel([shape, x = Elements(operands.in(0)), y = Elements(operands.out(0)),
-                      indices = Elements(operands.out(1)),
-                      wants_indices = operands.out(1).present()](const KernelArguments& arguments) {
-    const std::int64_t pixels = shape.windows.in_pixels();
-    for_each_window(shape, [&](std::int64_t plane, const auto& window, std::int64_t place) {
-      double best = -std::numeric_limits<double>::infinity();
-      std::int64_t best_index = -1;
-      for_each_inside(shape.windows, window, [&](std::int64_t pixel) {
-        const std::int64_t index = plane * pixels + pixel;
-        const double value = x.read<double>(arguments.inputs[0], index);
-        if (best_index < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-          best = value;
-          best_index = index;
-        }
-      });
-      y.write<double>(arguments.outputs[0], place, best);
-      if (wants_indices) indices.write<Integer>(arguments.outputs[1], place, best_index);
-    });
-  });
+  if (is_integer(operands.in(0).dtype)) {
+    if (operands.out(0).dtype != operands.in(0).dtype) {
+      return operands.out_error(0, "expected the dtype of operand 0");
+    }
+    return max_pool_kernel<Integer>(operands, shape, column_major);
+  }
+  if (!is_floating(operands.out(0).dtype))
+    return operands.out_error(0, "expected a floating dtype");
+  return max_pool_kernel<double>(operands, shape, column_major);
 }
 
 PreparedKernel prepare_max_pool_grad(const KernelRequest& request) {

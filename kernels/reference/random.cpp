@@ -1,4 +1,6 @@
 // Dropout with the counter-based random numbers of kernels/philox.h, and its gradient.
+//
+// Without a counter (ONNX's Dropout) the runs of the kernel are counted instead.
 #include "kernels/philox.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
@@ -18,7 +20,7 @@ StatusOr<double> read_ratio(const Operands& operands) {
 // y = x mask / (1 - ratio); what is dropped is 0 even if x is not finite.
 PreparedKernel prepare_dropout(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands,
-                         Operands::check(request, "x:f counter:l -> y:f mask?:b"));
+                         Operands::check(request, "x:f counter?:l -> y:f mask?:b"));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_scalar(1));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, operands.in(0).dims));
@@ -26,9 +28,10 @@ PreparedKernel prepare_dropout(const KernelRequest& request) {
   return make_kernel([seed = static_cast<std::uint64_t>(request.attributes.get_int("seed", 0)),
                       threshold = dropout_threshold(ratio), scale = dropout_scale(ratio),
                       x = Elements(operands.in(0)), y = Elements(operands.out(0)),
-                      mask = Elements(operands.out(1))](const KernelArguments& arguments) {
-    const auto step =
-        static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(arguments.inputs[1]));
+                      mask = Elements(operands.out(1)),
+                      runs = std::uint64_t{0}](const KernelArguments& arguments) mutable {
+    const auto* counter = static_cast<const std::int64_t*>(in_buffer(arguments, 1));
+    const std::uint64_t step = counter != nullptr ? static_cast<std::uint64_t>(*counter) : runs++;
     void* mask_data = out_buffer(arguments, 1);
     PhiloxBlock words{};
     for (std::int64_t i = 0; i < y.count(); ++i) {

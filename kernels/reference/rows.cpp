@@ -114,6 +114,13 @@ constexpr KernelEntry kRows[] = {
     row("ConvGradWeight", prepare_conv_grad_weight),
     row("ConvGradBias", prepare_conv_grad_bias),
     row("ConvTranspose", prepare_conv_transpose),
+    row("MatMulInteger", prepare_matmul_integer),
+    row("QLinearMatMul", prepare_qlinear_matmul),
+    row("ConvInteger", prepare_conv_integer),
+    row("QLinearConv", prepare_qlinear_conv),
+    row("RNN", prepare_recurrent),
+    row("GRU", prepare_recurrent),
+    row("LSTM", prepare_lstm),
     // Normalisation, softmax, loss.
     row("BatchNormalization", prepare_batch_norm),
     row("BatchNormalizationGrad", prepare_batch_norm_grad),
@@ -128,6 +135,11 @@ constexpr KernelEntry kRows[] = {
     row("LogSoftmaxGrad", prepare_softmax_grad),
     row("SoftmaxCrossEntropyLoss", prepare_cross_entropy),
     row("SoftmaxCrossEntropyLossGrad", prepare_cross_entropy_grad),
+    row("NegativeLogLikelihoodLoss", prepare_nll_loss),
+    row("GroupNormalization", prepare_group_norm),
+    row("InstanceNormalization", prepare_group_norm),
+    row("RMSNormalization", prepare_rms_norm),
+    row("LRN", prepare_lrn),
     // Reduction, pooling.
     row("ReduceMean", prepare_reduce),
     row("ReduceSum", prepare_reduce),
@@ -154,6 +166,8 @@ constexpr KernelEntry kRows[] = {
     row("QuantizeLinear", prepare_quantize),
     row("DequantizeLinear", prepare_dequantize),
     row("DynamicQuantizeLinear", prepare_dynamic_quantize),
+    row("LpPool", prepare_lp_pool),
+    row("GlobalLpPool", prepare_global_lp_pool),
     // Data movement.
     row("Reshape", prepare_reshape),
     row("Flatten", prepare_reshape),
@@ -190,6 +204,17 @@ constexpr KernelEntry kRows[] = {
     row("Range", prepare_range),
     row("Dropout", prepare_dropout),
     row("DropoutGrad", prepare_dropout_grad),
+    // Random numbers, signals, optimizers.
+    row("RandomUniform", prepare_random_uniform),
+    row("RandomNormal", prepare_random_normal),
+    row("Bernoulli", prepare_bernoulli),
+    row("Multinomial", prepare_multinomial),
+    row("DFT", prepare_dft),
+    row("STFT", prepare_stft),
+    row("MelWeightMatrix", prepare_mel_weights),
+    row("Adagrad", prepare_adagrad),
+    row("Adam", prepare_adam),
+    row("Momentum", prepare_momentum),
 };
 
 }  // namespace

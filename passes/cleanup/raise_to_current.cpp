@@ -11,6 +11,7 @@ namespace mezzo::passes {
 namespace {
 
 constexpr std::int64_t kCurrent = 13;
+constexpr std::int64_t kDftAxisOperand = 20;
 constexpr std::int64_t kNumpyBroadcasting = 7;  // below, binary ops have an attribute for it
 constexpr std::int64_t kScanWithoutBatch = 9;   // below, Scan has a batch axis, and lengths
 
@@ -89,10 +90,25 @@ StatusOr<bool> spread_all_slopes(Model& model) {
   return changed;
 }
 
+// DFT's axis was an attribute with default 1 until opset 19 and is an operand with default -2
+// since: written down, it means the same in either reading.
+bool write_down_dft_axes(Model& model) {
+  bool changed = false;
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      if (!node->is("DFT") || node->has_attribute("axis") || node->operand(2) != nullptr) continue;
+      node->set_attribute("axis", std::int64_t{1});
+      changed = true;
+    }
+  });
+  return changed;
+}
+
 }  // namespace
 
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   const std::int64_t opset = model.opset();
+  if (opset >= kCurrent && opset < kDftAxisOperand) return write_down_dft_axes(model);
   if (opset == 0 || opset >= kCurrent) return false;
   MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
   MEZZO_ASSIGN_OR_RETURN(const bool spread, spread_all_slopes(model));
