@@ -38,7 +38,8 @@ bool is_integer(const onnx::TypeProto& type) {
          type.tensor_type().elem_type() == onnx::TensorProto::INT32;
 }
 
-// A context whose required operands all have a type.
+// A context whose required operands all have a type, and whose absent attributes have the default
+// of the schema.
 class SafeContext final : public onnx::InferenceContext {
  public:
   SafeContext(const onnx::OpSchema& schema, onnx::InferenceContext& inner)
@@ -50,7 +51,11 @@ class SafeContext final : public onnx::InferenceContext {
     return type == nullptr && is_required(index) ? &nothing : type;
   }
   const onnx::AttributeProto* getAttribute(const std::string& name) const override {
-    return inner_->getAttribute(name);
+    if (const auto* given = inner_->getAttribute(name)) return given;
+    const auto known = schema_->attributes().find(name);
+    if (known == schema_->attributes().end()) return nullptr;
+    const onnx::AttributeProto& fallback = known->second.default_value;
+    return fallback.has_type() ? &fallback : nullptr;
   }
   std::size_t getNumInputs() const override { return inner_->getNumInputs(); }
   bool hasInput(std::size_t index) const override { return inner_->hasInput(index); }

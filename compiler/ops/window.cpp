@@ -136,10 +136,8 @@ StatusOr<Window> transposed_window_of(const Node& node, const Value& x, const Va
     if (y_dims.size() != x_dims.size() || !y_dims[2 + i].known()) return unknown_extent(node, y);
     const std::int64_t total = window.strides[i] * (x_dims[2 + i].value - 1) + extra[i] +
                                extent(window, i) - y_dims[2 + i].value;
-    if (total < 0) {
-      return unimplemented(describe(node) + ": an output_shape beyond what the window covers");
-    }
-    split_padding(window, i, total, auto_pad == "SAME_UPPER");
+    // Negative: more results than the windows reach; see lower_conv_transpose.
+    if (total >= 0) split_padding(window, i, total, auto_pad == "SAME_UPPER");
   }
   return window;
 }
@@ -175,12 +173,30 @@ Status lower_qlinear_conv(const Node& node, LoweredOp& lowered) {
   return ok_status();
 }
 
+// Where the result asked for is larger than what the windows give without pads, the rest is
+// output_padding: results behind the last window.
 Status lower_conv_transpose(const Node& node, LoweredOp& lowered) {
   MEZZO_ASSIGN_OR_RETURN(
       const Window window,
       transposed_window_of(node, *node.operand(0), *node.operand(1), *node.result(0)));
   write_window(window, lowered);
+  const std::string auto_pad = node.string_attribute("auto_pad", "NOTSET");
+  const bool computed =
+      auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER" || node.has_attribute("output_shape");
   erase_attribute(lowered, "output_shape");
+  if (!computed) return ok_status();
+  const auto x = dims_of(node, *node.operand(0));
+  const auto y = dims_of(node, *node.result(0));
+  if (!x.ok() || !y.ok()) return ok_status();
+  std::vector<std::int64_t> extra =
+      node.ints_attribute("output_padding", std::vector<std::int64_t>(window.kernel.size(), 0));
+  for (std::size_t i = 0; i < window.kernel.size(); ++i) {
+    const std::int64_t covered = window.strides[i] * ((*x)[2 + i].value - 1) + extra[i] +
+                                 extent(window, i) - window.pads[i] -
+                                 window.pads[window.kernel.size() + i];
+    extra[i] += std::max<std::int64_t>(0, (*y)[2 + i].value - covered);
+  }
+  set_attribute(lowered, "output_padding", extra);
   return ok_status();
 }
 

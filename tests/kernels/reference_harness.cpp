@@ -211,8 +211,17 @@ Ints parse_list(std::string text) {  // [1,2]
   return values;
 }
 
+std::vector<double> parse_reals(std::string text) {  // [0.5,2]
+  for (char& c : text) c = c == '[' || c == ']' || c == ',' ? ' ' : c;
+  std::istringstream stream(text);
+  std::vector<double> values;
+  for (double item = 0.0; stream >> item;) values.push_back(item);
+  return values;
+}
+
 Attributes::Value parse_value(const std::string& text) {
   if (text.front() == '"') return text.substr(1, text.size() - 2);
+  if (text.front() == '[' && text.find('.') != std::string::npos) return parse_reals(text);
   if (text.front() == '[') return parse_list(text);
   if (is_real(text)) return std::strtod(text.c_str(), nullptr);
   return static_cast<std::int64_t>(std::strtoll(text.c_str(), nullptr, 10));
@@ -240,9 +249,9 @@ Tensor parse_tensor(std::istringstream& line) {
   return tensor;
 }
 
-std::vector<Case> read_cases() {
-  std::ifstream file("reference_cases.txt");
-  std::vector<Case> cases;
+void read_cases(const std::string& name, std::vector<Case>& cases) {
+  std::ifstream file(name);
+  const std::size_t before = cases.size();
   for (std::string text; std::getline(file, text);) {
     std::istringstream line(text);
     std::string word;
@@ -260,17 +269,21 @@ std::vector<Case> read_cases() {
     } else if (word == "out") {
       cases.back().results.push_back(parse_tensor(line));
     } else if (!word.empty() && word != "#") {
-      fail("reference_cases.txt: line '" + text + "'");
+      fail(name + ": line '" + text + "'");
     }
   }
-  if (cases.empty()) fail("reference_cases.txt is not in the working folder");
-  return cases;
+  if (cases.size() == before) fail(name + " is not in the working folder");
 }
 
 }  // namespace
 
 const std::vector<Case>& all_cases() {
-  static const std::vector<Case> cases = read_cases();
+  static const std::vector<Case> cases = [] {
+    std::vector<Case> all;
+    read_cases("reference_cases.txt", all);
+    read_cases("reference_cases_layers.txt", all);
+    return all;
+  }();
   return cases;
 }
 

@@ -28,7 +28,7 @@ class Tensor {
   Tensor& operator=(Tensor other) noexcept;
 
   const TensorDesc& desc() const { return desc_; }
-  std::int64_t elems() const { return desc_.elems(); }
+  std::int64_t elems() const { return desc_.present() ? desc_.elems() : 0; }
   void* data() const { return desc_.present() ? memory_.get() + kBand : nullptr; }
   bool bands_are_whole() const;
 
@@ -81,7 +81,7 @@ StatusOr<std::vector<Tensor>> run(const std::string& op, const Attributes& attri
 Status run_prepared(Kernel& kernel, const std::vector<Tensor>& inputs,
                     std::vector<Tensor>& results);
 
-// One entry of reference_cases.txt.
+// One entry of reference_cases.txt or reference_cases_layers.txt.
 struct Case {
   std::string title;  // "Conv: depthwise"
   std::string op;

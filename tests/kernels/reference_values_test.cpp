@@ -24,6 +24,7 @@ bool agrees(double got, double expected) {
 }
 
 void expect_equal(const Tensor& got, const Tensor& expected) {
+  if (!expected.desc().present()) return;  // a result that nobody asked for
   ASSERT_EQ(got.desc().dims, expected.desc().dims);
   for (std::int64_t i = 0; i < expected.elems(); ++i) {
     if (is_floating(expected.desc().dtype)) {

@@ -161,6 +161,32 @@ void add_pools(std::vector<OpSample>& samples) {
   }
 }
 
+void add_more_norms_and_pools(std::vector<OpSample>& samples) {
+  samples.push_back({.op = "GroupNormalization",
+                     .operands = {f({2, 4, 3}), f({4}), f({4})},
+                     .attributes = {{"num_groups", std::int64_t{2}}}});
+  samples.push_back({.op = "InstanceNormalization", .operands = {f({2, 3, 4, 2}), f({3}), f({3})}});
+  samples.push_back({.op = "RMSNormalization", .operands = {f({2, 3, 4}), f({4})}});
+  samples.push_back({.op = "RMSNormalization",
+                     .operands = {f({2, 3, 4}), f({3, 4})},
+                     .attributes = {{"axis", std::int64_t{1}}}});
+  samples.push_back({.op = "LRN",
+                     .operands = {f({2, 5, 2, 3})},
+                     .attributes = {{"size", std::int64_t{3}}, {"alpha", 0.5F}}});
+  samples.push_back({.op = "LpPool",
+                     .operands = {f({1, 2, 6, 5})},
+                     .attributes = {{"kernel_shape", Ints{3, 2}},
+                                    {"p", std::int64_t{3}},
+                                    {"auto_pad", std::string("SAME_LOWER")}}});
+  samples.push_back({.op = "GlobalLpPool", .operands = {f({2, 3, 4, 2})}});
+  samples.push_back({.op = "NegativeLogLikelihoodLoss",
+                     .operands = {f({3, 4}, -2.0, -0.1), integers({3}, {2, 0, 3})}});
+  samples.push_back({.op = "NegativeLogLikelihoodLoss",
+                     .operands = {f({2, 3, 2}, -2.0, -0.1), integers({2, 2}, {0, 1, 2, 1}),
+                                  constant({3}, {0.5, 2.0, 1.25})},
+                     .attributes = {{"reduction", std::string("none")}}});
+}
+
 }  // namespace
 
 void add_layer_samples(std::vector<OpSample>& samples) {
@@ -170,6 +196,7 @@ void add_layer_samples(std::vector<OpSample>& samples) {
   add_softmax_and_loss(samples);
   add_norms_and_quantization(samples);
   add_pools(samples);
+  add_more_norms_and_pools(samples);
 }
 
 }  // namespace mezzo::test

@@ -132,16 +132,10 @@ TEST(Lower, RefusalsNameNodeAndReason) {
                               .operands = {f({4}), ints({1, 1})},
                               .attributes = {{"mode", std::string("reflect")}}}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("mode reflect")));
-  EXPECT_THAT(lowering_error(
-                  {.op = "MaxPool",
-                   .operands = {f({1, 1, 4, 4})},
-                   .attributes = {{"kernel_shape", Ints{2, 2}}, {"storage_order", std::int64_t{1}}},
-                   .results = 2}),
-              FailsWith(StatusCode::kUnimplemented, HasSubstr("storage_order")));
   EXPECT_THAT(
       lowering_error({.op = "Dropout",
-                      .operands = {f({2}), constant({}, {0.5}), constant({}, {1}, DType::kBool)}}),
-      FailsWith(StatusCode::kUnimplemented, HasSubstr("counter-based")));
+                      .operands = {f({2}), constant({}, {0.5}), integers({}, {1}, DType::kBool)}}),
+      FailsWith(StatusCode::kUnimplemented, HasSubstr("a constant for training_mode")));
   EXPECT_THAT(lowering_error({.op = "Max", .operands = {f({2}), f({2}), f({2})}}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("two operands")));
 }

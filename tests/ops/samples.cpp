@@ -104,6 +104,7 @@ std::vector<OpSample> all_samples() {
   add_layer_samples(samples);
   add_movement_samples(samples);
   add_index_samples(samples);
+  add_recurrent_samples(samples);
   add_mezzo_samples(samples);
   return samples;
 }

@@ -73,8 +73,9 @@ inline OperandSample absent() { return {.absent = true}; }
 // The families of all_samples().
 void add_elementwise_samples(std::vector<OpSample>& samples);
 void add_layer_samples(std::vector<OpSample>& samples);  // contractions, convolutions, norms, pools
-void add_movement_samples(std::vector<OpSample>& samples);  // movement, reductions, shapes
-void add_index_samples(std::vector<OpSample>& samples);     // scattering, selection
-void add_mezzo_samples(std::vector<OpSample>& samples);     // ai.mezzo and com.microsoft
+void add_movement_samples(std::vector<OpSample>& samples);   // movement, reductions, shapes
+void add_index_samples(std::vector<OpSample>& samples);      // scattering, selection
+void add_recurrent_samples(std::vector<OpSample>& samples);  // recurrent, quantised, signals, draws
+void add_mezzo_samples(std::vector<OpSample>& samples);      // ai.mezzo and com.microsoft
 
 }  // namespace mezzo::test
