@@ -1,5 +1,7 @@
 #include "numerics/elements.h"
 
+#include <new>
+
 #include "compiler/support/half.h"
 
 namespace mezzo::numerics {
@@ -44,6 +46,13 @@ bool is_numeric(DType dtype) { return reader_of(dtype) != nullptr; }
 
 void read_elements(const HostTensor& tensor, std::int64_t first, std::int64_t count, double* to) {
   reader_of(tensor.dtype)(tensor, first, count, to);
+}
+
+std::shared_ptr<float> float_block(std::size_t elems) {
+  constexpr std::align_val_t kAlignment{64};
+  void* const block = ::operator new(std::max<std::size_t>(1, elems) * sizeof(float), kAlignment);
+  return {static_cast<float*>(block),
+          [](float* memory) { ::operator delete (memory, std::align_val_t{64}); }};
 }
 
 }  // namespace mezzo::numerics

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,6 +30,21 @@ void for_each_piece(const HostTensor& tensor, const Visit& visit) {
     read_elements(tensor, first, count, piece.data());
     visit(first, std::span<const double>(piece.data(), static_cast<std::size_t>(count)));
   }
+}
+
+// Memory for that many elements, aligned as tensors are.
+std::shared_ptr<float> float_block(std::size_t elems);
+
+// f of every element, in memory of its own. REQUIRES: tensor.dtype is kFloat32.
+template <typename F>
+HostTensor mapped(const HostTensor& tensor, const F& f) {
+  const auto elems = static_cast<std::size_t>(tensor.elems());
+  const std::shared_ptr<float> block = float_block(elems);
+  const float* from = tensor.data_as<float>();
+  for (std::size_t i = 0; i < elems; ++i) block.get()[i] = f(from[i]);
+  HostTensor result = tensor;
+  result.data = {block, reinterpret_cast<const std::byte*>(block.get())};
+  return result;
 }
 
 }  // namespace mezzo::numerics

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <new>
 #include <string>
 
+#include "numerics/elements.h"
 #include "numerics/tensor_range.h"
 #include "passes/cleanup/match.h"
 
@@ -89,18 +89,8 @@ std::optional<double> cumulated_elems(const NodeRun& run, const HostTensor& x) {
   return static_cast<double>(x.dims[static_cast<std::size_t>(at)]);
 }
 
-// |x|, in memory of its own.
 HostTensor magnitudes(const HostTensor& x) {
-  HostTensor result{x.dtype, x.dims, nullptr};
-  const auto elems = static_cast<std::size_t>(x.elems());
-  const auto block = std::shared_ptr<float>(
-      static_cast<float*>(::operator new (elems * sizeof(float) + 64, std::align_val_t{64})),
-      [](float* p) { ::operator delete (p, std::align_val_t{64}); });
-  const float* from = x.data_as<float>();
-  for (std::size_t i = 0; i < elems; ++i) block.get()[i] = std::fabs(from[i]);
-  result.data =
-      std::shared_ptr<const std::byte>(block, reinterpret_cast<const std::byte*>(block.get()));
-  return result;
+  return mapped(x, [](float value) { return std::fabs(value); });
 }
 
 double largest(const HostTensor* tensor) {

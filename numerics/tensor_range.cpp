@@ -81,8 +81,6 @@ void look_for_integers(const HostTensor& tensor, DType low, TensorRange& range) 
   range.inexact = range.inexact && range.whole && several;
 }
 
-std::string number(double value) { return format_number(static_cast<float>(value)); }
-
 }  // namespace
 
 TensorRange range_of(const HostTensor& tensor, const RangeOptions& options) {
@@ -99,12 +97,16 @@ TensorRange range_of(const HostTensor& tensor, const RangeOptions& options) {
   return range;
 }
 
+std::string number_text(double value) {
+  return std::isnan(value) ? "NaN" : format_number(static_cast<float>(value));
+}
+
 std::string range_text(const TensorRange& range) {
   if (range.elems == 0) return "no elements";
   std::string text = "nothing finite";
-  if (range.any_finite && range.lowest == range.highest) text = "all " + number(range.lowest);
+  if (range.any_finite && range.lowest == range.highest) text = "all " + number_text(range.lowest);
   if (range.any_finite && range.lowest != range.highest)
-    text = number(range.lowest) + " to " + number(range.highest);
+    text = number_text(range.lowest) + " to " + number_text(range.highest);
   if (range.infinities > 0) text += ", " + std::to_string(range.infinities) + " inf";
   if (range.nans > 0) text += ", " + std::to_string(range.nans) + " NaN";
   return text;

@@ -20,6 +20,7 @@ Work add_train(CLI::App& app);
 Work add_compile(CLI::App& app);
 Work add_run(CLI::App& app);
 Work add_inspect(CLI::App& app);
+Work add_compare(CLI::App& app);
 Work add_report(CLI::App& app);
 Work add_bench(CLI::App& app);
 Work add_opt(CLI::App& app);

@@ -63,6 +63,12 @@ constexpr Command kCommands[] = {
      "  mezzo bench model.onnx --input x.npz\n"
      "  mezzo bench model.onnx --dim batch=8 --precision bf16 --threads 2 --profile\n",
      add_bench},
+    {"compare",
+     "Say where a model in mixed precision departs from its FP32 form, and which nodes cause it.",
+     "  mezzo compare model.onnx mixed.onnx --input x.npz\n"
+     "  mezzo compare model.onnx mixed.onnx --input x.npz --fix policy.json\n"
+     "  mezzo convert model.onnx -o fixed.onnx --policy policy.json\n",
+     add_compare},
     {"opt", "Run named passes on a model or its text form: the developers' door.",
      "  mezzo opt --list-passes\n"
      "  mezzo opt graph.onnxtxt --passes=infer-shapes,fold-casts\n",
