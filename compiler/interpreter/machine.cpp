@@ -1,4 +1,5 @@
 #include "compiler/interpreter/machine.h"
+#include "compiler/support/text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -183,7 +184,7 @@ StatusOr<RuntimeValue> Machine::constant(const Value& value) {
   if (tensor == nullptr) {
     // An input's default is no constant, and serves all the same.
     if (!value.constant()) {
-      return unimplemented("value '" + value.name() + "': a constant of type " +
+      return unimplemented("value '" + printable(value.name()) + "': a constant of type " +
                            to_string(value.type) + " cannot be executed");
     }
   }
@@ -191,7 +192,7 @@ StatusOr<RuntimeValue> Machine::constant(const Value& value) {
   const auto known = constants_.find(data->id());
   if (known != constants_.end()) return known->second;
   if (dtype_bits(data->dtype()) % 8 != 0 || dtype_bits(data->dtype()) == 0) {
-    return unimplemented("value '" + value.name() + "': constants of type " +
+    return unimplemented("value '" + printable(value.name()) + "': constants of type " +
                          std::string(dtype_name(data->dtype())) + " cannot be executed");
   }
   HostTensor made{data->dtype(), data->dims(), nullptr};
@@ -216,8 +217,8 @@ Status operand_error(const Node& node, std::size_t operand, const std::string& e
                      const RuntimeValue& got) {
   const Value* value = node.operand(operand);
   return invalid_argument(mezzo::describe(node) + ", operand " + std::to_string(operand) +
-                          (value == nullptr ? "" : " '" + value->name() + "'") + ": expected " +
-                          expected + ", got " + mezzo::describe(got));
+                          (value == nullptr ? "" : " '" + printable(value->name()) + "'") +
+                          ": expected " + expected + ", got " + mezzo::describe(got));
 }
 
 StatusOr<const HostTensor*> tensor_operand(const Node& node, const Values& operands,

@@ -1,4 +1,5 @@
 #include "compiler/interpreter/prepared_node.h"
+#include "compiler/support/text.h"
 
 #include <algorithm>
 
@@ -130,7 +131,7 @@ class Attempt {
     std::string which;
     for (const Value* result : node_->results()) {
       if (result != nullptr && !is_static(*result)) {
-        which = "'" + result->name() + "': " + to_string(result->type);
+        which = "'" + printable(result->name()) + "': " + to_string(result->type);
         break;
       }
     }

@@ -1,4 +1,5 @@
 #include "compiler/interpreter/program.h"
+#include "compiler/support/text.h"
 
 #include <algorithm>
 
@@ -63,7 +64,7 @@ class ProgramBuilder {
       }
       ++depth;
     }
-    return internal_error("value '" + value.name() + "' is read before it is made");
+    return internal_error("value '" + printable(value.name()) + "' is read before it is made");
   }
 
   // A graph inside reads on behalf of the step that holds it.

@@ -2,6 +2,7 @@
 #include <cassert>
 
 #include "compiler/ir/graph.h"
+#include "compiler/support/text.h"
 
 namespace mezzo {
 
@@ -118,11 +119,11 @@ std::vector<Graph*> Node::subgraphs() const {
 }
 
 std::string describe(const Node& node) {
-  const std::string op =
-      " (" + (node.domain().empty() ? "" : node.domain() + ".") + node.op_type() + ")";
-  if (!node.name.empty()) return "node '" + node.name + "'" + op;
+  const std::string op = " (" + (node.domain().empty() ? "" : printable(node.domain()) + ".") +
+                         printable(node.op_type()) + ")";
+  if (!node.name.empty()) return "node '" + printable(node.name) + "'" + op;
   for (const Value* result : node.results()) {
-    if (result) return "node producing '" + result->name() + "'" + op;
+    if (result) return "node producing '" + printable(result->name()) + "'" + op;
   }
   return "unnamed node" + op;
 }

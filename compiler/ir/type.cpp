@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/support/text.h"
+
 namespace mezzo {
 
 bool TensorType::has_static_shape() const {
@@ -47,7 +49,7 @@ std::string to_string(const TensorType& type) {
     if (dim.known()) {
       text += std::to_string(dim.value);
     } else {
-      text += dim.symbol.empty() ? "?" : dim.symbol;
+      text += dim.symbol.empty() ? "?" : printable(dim.symbol);
     }
   }
   return text + ']';

@@ -13,6 +13,7 @@
 #include "compiler/ops/onnx_schema.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/type_proto.h"
+#include "compiler/support/text.h"
 #include "onnx/defs/shape_inference.h"
 
 namespace mezzo {
@@ -145,7 +146,7 @@ std::string operand_types(const Node& node) {
   for (std::size_t i = 0; i < node.operand_count(); ++i) {
     if (i > 0) text += ", ";
     const Value* value = node.operand(i);
-    text += value ? to_string(value->type) + " '" + value->name() + "'" : "(absent)";
+    text += value ? to_string(value->type) + " '" + printable(value->name()) + "'" : "(absent)";
   }
   return text;
 }

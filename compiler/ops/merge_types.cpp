@@ -1,4 +1,5 @@
 #include "compiler/ops/merge_types.h"
+#include "compiler/support/text.h"
 
 #include <string>
 
@@ -51,8 +52,8 @@ Status merge_type(Value& value, const Type& inferred) {
     merged.element = inferred.element;
   }
   if (!agree) {
-    return invalid_argument("result '" + value.name() + "': expected " + to_string(inferred) +
-                            ", got " + to_string(value.type));
+    return invalid_argument("result '" + printable(value.name()) + "': expected " +
+                            to_string(inferred) + ", got " + to_string(value.type));
   }
   value.type = std::move(merged);
   return ok_status();
