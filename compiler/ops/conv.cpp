@@ -2,6 +2,7 @@
 // with pads resolved; their results' dims come from the forward operands.
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
+#include "compiler/ops/image_rules.h"
 #include "compiler/ops/window.h"
 
 namespace mezzo {
@@ -65,8 +66,7 @@ constexpr OpDef kConvOps[] = {
      .precision = kAllow,
      .fp32_operands = bits(2),  // offsets are coordinates
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoRuleYet},
     {.name = "CausalConvWithState",
      .precision = kAllow,
      .padding = kUnpadded,
@@ -77,7 +77,7 @@ constexpr OpDef kConvOps[] = {
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
      .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_col2im},
 };
 
 }  // namespace

@@ -79,7 +79,9 @@ std::optional<std::vector<Axis>> resized_axes(const Node& node) {
     axes[i] = {from, to, static_cast<double>(to) / static_cast<double>(from)};
   }
   const TensorRef scales = constant_of(node.operand(2));
-  if (node.operand(3) != nullptr || !scales || scales->elems() == 0) return axes;
+  if (node.operand(3) != nullptr || node.operand(2) == nullptr) return axes;
+  if (!scales) return std::nullopt;  // the result's size does not tell them exactly
+  if (scales->elems() == 0) return axes;
   const std::vector<double> factors = scales->to_doubles();
   if (factors.size() != axes.size() || node.has_attribute("axes")) return std::nullopt;
   for (std::size_t i = 0; i < axes.size(); ++i) {

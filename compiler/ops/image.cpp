@@ -1,6 +1,7 @@
 // Resampling, regions of interest and signals. Coordinates and frequencies lose their meaning
 // in 16 bits; interpolated values do not.
 #include "compiler/ops/families.h"
+#include "compiler/ops/image_rules.h"
 #include "compiler/ops/signal_rules.h"
 
 namespace mezzo {
@@ -16,20 +17,19 @@ constexpr OpDef kImageOps[] = {
      .no_gradient_operands = bits(1, 2, 3),
      .padding = kUnpadded,
      .not_differentiable = kDecomposedRule,
-     .no_kernel = kDecomposedKernel},
+     .lower = lower_resize},
     {.name = "Upsample",
      .precision = kInfer,
      .fp32_operands = bits(1),
      .no_gradient_operands = bits(1),
      .padding = kUnpadded,
      .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_upsample},
     {.name = "GridSample",
      .precision = kInfer,
      .fp32_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoRuleYet},
     {.name = "AffineGrid",
      .precision = kDeny,
      .no_gradient_operands = bits(1),
@@ -41,15 +41,13 @@ constexpr OpDef kImageOps[] = {
      .fp32_operands = bits(1),
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoRuleYet},
     {.name = "MaxRoiPool",
      .precision = kInfer,
      .fp32_operands = bits(1),
      .no_gradient_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .not_differentiable = kNoRuleYet},
     {.name = "ImageDecoder",
      .precision = kClear,
      .no_gradient_operands = kAllBits,

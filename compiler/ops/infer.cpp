@@ -182,6 +182,17 @@ Status infer_like_first(Node& node) {
   return status.ok() ? status : contradiction(node, status.message());
 }
 
+// What the library's inference does not tell although operands and constants do.
+Status infer_what_is_left_out(Node& node) {
+  if (!node.is("MaxUnpool") || node.operand(2) == nullptr || node.result() == nullptr) {
+    return ok_status();
+  }
+  const auto dims = constant_ints(node.operand(2));
+  if (!dims || node.operand(0) == nullptr) return ok_status();
+  const Status status = merge_type(*node.result(), TensorType::of(node.operand(0)->dtype(), *dims));
+  return status.ok() ? status : contradiction(node, status.message());
+}
+
 Status infer_from_schema(Node& node, const Model* model) {
   const auto* schema = schema_for(node, model);
   if (schema == nullptr) return ok_status();
@@ -206,7 +217,7 @@ Status infer_from_schema(Node& node, const Model* model) {
     const Status status = merge_type(*result, from_proto(context.output_types()[i]));
     if (!status.ok()) return contradiction(node, status.message());
   }
-  return ok_status();
+  return infer_what_is_left_out(node);
 }
 
 }  // namespace

@@ -86,8 +86,7 @@ StatusOr<std::vector<std::int64_t>> full_pads(const Node& node) {
 Status check_constant_mode(const Node& node) {
   const std::string mode = node.string_attribute("mode", "constant");
   if (mode == "constant") return ok_status();
-  return unimplemented(describe(node) + ": mode " + mode +
-                       "; the runtime pads with a constant only");
+  return unimplemented(describe(node) + ": no gradient in mode " + mode);
 }
 
 }  // namespace
@@ -237,18 +236,24 @@ Status lower_expand(const Node& node, LoweredOp& lowered) {
   return ok_status();
 }
 
+// A known value that a float holds goes along as a number; any other is an operand.
 Status lower_pad(const Node& node, LoweredOp& lowered) {
-  MEZZO_RETURN_IF_ERROR(check_constant_mode(node));
   MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> pads, full_pads(node));
+  const std::string mode = node.string_attribute("mode", "constant");
   double value = node.float_attribute("value", 0.0F);
-  if (node.operand(2) != nullptr) {
-    const auto constant = constant_scalar(node.operand(2));
-    if (!constant) return unimplemented(describe(node) + ": the padding value depends on the run");
-    value = *constant;
+  Value* operand = mode == "constant" ? node.operand(2) : nullptr;
+  if (operand != nullptr && is_floating(operand->dtype()) &&
+      operand->dtype() != DType::kFloat64) {
+    if (const auto constant = constant_scalar(operand)) {
+      value = *constant;
+      operand = nullptr;
+    }
   }
   keep_operands(lowered, 1);
+  if (operand != nullptr) lowered.operands.push_back(operand);
   lowered.attributes.clear();
   set_attribute(lowered, "pads", pads);
+  set_attribute(lowered, "mode", mode);
   set_attribute(lowered, "value", static_cast<float>(value));
   return ok_status();
 }

@@ -2,6 +2,7 @@
 // FP32 by our kernels and the GPU libraries: both follow their neighbours.
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
+#include "compiler/ops/image_rules.h"
 #include "compiler/ops/reduce_rules.h"
 #include "compiler/ops/window.h"
 
@@ -69,9 +70,9 @@ constexpr OpDef kPoolOps[] = {
     {.name = "MaxUnpool",
      .precision = kClear,
      .no_gradient_operands = bits(1, 2),
-     .padding = kUnpadded,  // indices count logical elements
+     .padding = kUnpadded,  // indices count logical elements,
      .not_differentiable = kNoRuleYet,
-     .no_kernel = kNoKernelYet},
+     .lower = lower_max_unpool},
 };
 
 }  // namespace

@@ -161,6 +161,12 @@ struct Isa {
   // yet), where x[i] is greater than best[i], and where x[i] is NaN and best[i] is not.
   void (*max_with_place)(const float* x, std::int32_t at, std::int32_t step, float* best,
                          std::int32_t* place, std::int64_t n);
+  // y[i] = sum over t of weights[t] rows[t][i].
+  void (*blend_rows)(const float* const* rows, const float* weights, std::int64_t taps, float* y,
+                     std::int64_t n);
+  // y[i] = sum over t of weights[t * n + i] x[indices[t * n + i]].
+  void (*blend_taps)(const float* x, const std::int32_t* indices, const float* weights,
+                     std::int64_t taps, float* y, std::int64_t n);
   // to[i] = x[i * stride]
   void (*take_every)(const float* x, std::int64_t stride, float* to, std::int64_t n);
 

@@ -54,6 +54,11 @@ void moments_rows(const float* x, Int rows, Int columns, float* mean, float* m2)
 void transpose(int elem_bytes, const void* from, Int from_stride, void* to, Int to_stride, Int rows,
                Int columns);
 
+// resample_isa.cpp
+void blend_rows(const float* const* rows, const float* weights, Int taps, float* y, Int n);
+void blend_taps(const float* x, const std::int32_t* indices, const float* weights, Int taps,
+                float* y, Int n);
+
 // misc_isa.cpp
 void max_of_rows(const float* const* rows, Int count, float* y, Int n);
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,

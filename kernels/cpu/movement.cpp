@@ -4,6 +4,9 @@
 
 #include <array>
 
+#include "kernels/mapped_copy.h"
+#include "kernels/pad_maps.h"
+
 namespace mezzo::kernels::cpu {
 namespace {
 
@@ -169,13 +172,55 @@ Prepared prepare_slice(const KernelRequest& request, const Isa& isa) {
                      });
 }
 
-// Negative pads cut off. Values other than 0 are written by a copy that repeats one element.
+namespace {
+
+// A result of independent rows, in units of about kRowBytes.
+Prepared mapped_kernel(const KernelRequest& request, const Isa& isa, MappedCopy copy) {
+  constexpr Int kRowBytes = 1 << 16;
+  const TensorDesc& y = request.outputs[0];
+  const Int group =
+      std::max<Int>(1, kRowBytes / std::max<Int>(1, static_cast<Int>(copy.row_bytes())));
+  const int threads = threads_for(static_cast<Int>(y.bytes()) / 4, request.threads);
+  return make_kernel(isa, 0,
+                     [copy = std::move(copy), group, threads,
+                      empty = y.elems() == 0](const KernelArguments& arguments) {
+                       if (empty) return;
+                       parallel_units(ceil_div(copy.rows(), group), threads, [&](Int unit, int) {
+                         copy.run(arguments.inputs[0], arguments.outputs[0], nullptr, unit * group,
+                                  std::min(copy.rows(), (unit + 1) * group));
+                       });
+                     });
+}
+
+Prepared repeating_pad(const KernelRequest& request, const Isa& isa, const std::string& mode) {
+  const TensorDesc& x = request.inputs[0];
+  const Dims pads = request.attributes.get_ints("pads");
+  std::vector<Dims> maps;
+  for (std::size_t d = 0; d < x.dims.size(); ++d) {
+    maps.push_back(pad_map(x.dims[d], pads[d], pads[x.dims.size() + d],
+                           mode == "edge"   ? PadMode::kEdge
+                           : mode == "wrap" ? PadMode::kWrap
+                                            : PadMode::kReflect));
+  }
+  MEZZO_ASSIGN_OR_RETURN(const Int bytes, movable_bytes(x.dtype));
+  return mapped_kernel(request, isa,
+                       MappedCopy::make(x.dims, std::move(maps), static_cast<std::size_t>(bytes)));
+}
+
+}  // namespace
+
+// Negative pads cut off. The value is written by a copy that repeats one element.
 Prepared prepare_pad(const KernelRequest& request, const Isa& isa) {
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
+  const std::string mode = request.attributes.get_string("mode", "constant");
+  if (mode != "constant") return repeating_pad(request, isa, mode);
   MEZZO_ASSIGN_OR_RETURN(const Int bytes, movable_bytes(x.dtype));
+  const bool given = in_desc(request, 1).present();
   const double value = request.attributes.get_float("value", 0.0);
-  if (value != 0.0 && !is_packed_float(x.dtype)) {
+  if (given && in_desc(request, 1).dtype != x.dtype)
+    return unimplemented("a value of another dtype");
+  if (!given && value != 0.0 && !is_packed_float(x.dtype)) {
     return unimplemented("a value other than 0 for dtype " + std::string(dtype_name(x.dtype)));
   }
   const std::size_t rank = x.dims.size();
@@ -196,11 +241,12 @@ Prepared prepare_pad(const KernelRequest& request, const Isa& isa) {
   const auto fill = StridedCopy::make(bytes, {y.elems()}, {0}, {1}, {0}, 0, 0);
   std::array<char, 8> element{};
   const auto number = static_cast<float>(value);
-  if (value != 0.0) isa.pack(x.dtype, &number, element.data(), 1);
+  if (value != 0.0 && !given) isa.pack(x.dtype, &number, element.data(), 1);
   return make_kernel(isa, 0,
-                     [copy = std::move(copy), fill, element, &isa,
+                     [copy = std::move(copy), fill, element, given, &isa,
                       threads = request.threads](const KernelArguments& arguments) {
-                       fill.run(isa, element.data(), arguments.outputs[0], threads);
+                       fill.run(isa, given ? arguments.inputs[1] : element.data(),
+                                arguments.outputs[0], threads);
                        copy.run(isa, arguments.inputs[0], arguments.outputs[0], threads);
                      });
 }

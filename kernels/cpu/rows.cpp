@@ -130,6 +130,7 @@ constexpr KernelEntry kRows[] = {
     row<cpu::prepare_slice>("SliceGrad"),
     row<cpu::prepare_pad>("Pad"),
     row<cpu::prepare_expand>("Expand"),
+    row<cpu::prepare_resize>("Resize"),
     elementwise("GlobalAveragePoolGrad"),
     row<cpu::prepare_gather>("Gather"),
     row<cpu::prepare_gather_grad>("GatherGrad"),

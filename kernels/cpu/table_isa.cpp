@@ -34,6 +34,8 @@ constexpr cpu::Isa kTable = {
     .transpose = transpose,
     .max_of_rows = max_of_rows,
     .max_with_place = max_with_place,
+    .blend_rows = blend_rows,
+    .blend_taps = blend_taps,
     .take_every = take_every,
     .dropout_mask = dropout_mask,
 };

@@ -103,7 +103,7 @@ PreparedKernel prepare_average_pool_grad(const KernelRequest& request);
 PreparedKernel prepare_lp_pool(const KernelRequest& request);
 PreparedKernel prepare_global_lp_pool(const KernelRequest& request);
 
-// movement.cpp, slice_pad.cpp
+// movement.cpp, slice.cpp, pad.cpp
 PreparedKernel prepare_reshape(const KernelRequest& request);
 PreparedKernel prepare_transpose(const KernelRequest& request);
 PreparedKernel prepare_concat(const KernelRequest& request);
@@ -119,6 +119,15 @@ PreparedKernel prepare_fill_zero(const KernelRequest& request);
 // gather.cpp
 PreparedKernel prepare_gather(const KernelRequest& request);
 PreparedKernel prepare_gather_grad(const KernelRequest& request);
+
+// resize.cpp, grid_sample.cpp, roi_pool.cpp, unpool.cpp, deform_conv.cpp
+PreparedKernel prepare_resize(const KernelRequest& request);
+PreparedKernel prepare_grid_sample(const KernelRequest& request);
+PreparedKernel prepare_roi_align(const KernelRequest& request);
+PreparedKernel prepare_max_roi_pool(const KernelRequest& request);
+PreparedKernel prepare_max_unpool(const KernelRequest& request);
+PreparedKernel prepare_col2im(const KernelRequest& request);
+PreparedKernel prepare_deform_conv(const KernelRequest& request);
 
 // gather_elements.cpp, scatter.cpp
 PreparedKernel prepare_gather_elements(const KernelRequest& request);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kCurrent = 13;
 constexpr std::int64_t kDftAxisOperand = 20;
+constexpr std::int64_t kHalfPixelRegions = 16;
 constexpr std::int64_t kNumpyBroadcasting = 7;  // below, binary ops have an attribute for it
 constexpr std::int64_t kScanWithoutBatch = 9;   // below, Scan has a batch axis, and lengths
 
@@ -56,6 +57,20 @@ bool spread_slopes(Graph& graph) {
     Builder builder(graph, nullptr, node);
     node->set_operand(1, builder.op("Unsqueeze", {node->operand(1)}, {{"axes", axes}}));
     changed = true;
+  }
+  return changed;
+}
+
+// RoiAlign took its regions without the half pixel before opset 16, where the attribute came whose
+// default is the other way.
+bool say_roi_coordinates(Graph& graph) {
+  bool changed = false;
+  for (Node* node : graph.node_list()) {
+    if (node->is("RoiAlign") && !node->has_attribute("coordinate_transformation_mode")) {
+      node->set_attribute("coordinate_transformation_mode", std::string("output_half_pixel"));
+      changed = true;
+    }
+    for (Graph* inner : node->subgraphs()) changed = say_roi_coordinates(*inner) || changed;
   }
   return changed;
 }
@@ -108,10 +123,14 @@ bool write_down_dft_axes(Model& model) {
 
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   const std::int64_t opset = model.opset();
-  if (opset >= kCurrent && opset < kDftAxisOperand) return write_down_dft_axes(model);
-  if (opset == 0 || opset >= kCurrent) return false;
+  if (opset == 0) return false;
+  bool said = opset < kHalfPixelRegions && say_roi_coordinates(*model.graph);
+  if (opset >= kCurrent) {
+    return (opset < kDftAxisOperand && write_down_dft_axes(model)) || said;
+  }
   MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
   MEZZO_ASSIGN_OR_RETURN(const bool spread, spread_all_slopes(model));
+  said = said || spread;
   const Status raised = raise_opset(model, kCurrent);
   if (raised.ok()) {
     ctx.stats.add("opset-raised", 1);
@@ -119,7 +138,7 @@ StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   }
   if (raised.code() == StatusCode::kInternal) return raised;
   const Node* node = misread(*model.graph, opset);
-  if (node == nullptr) return spread;
+  if (node == nullptr) return said;
   return unimplemented(describe(*node) + ": means something else since opset " +
                        std::to_string(kCurrent) +
                        ", and the model could not be raised from opset " + std::to_string(opset) +

@@ -24,6 +24,8 @@ def attribute(value):
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, (list, tuple)):
+        if any(isinstance(v, float) for v in value):
+            value = [float(v) for v in value]
         return "[" + ",".join(str(v) for v in value) + "]"
     return number(value)
 

@@ -16,5 +16,5 @@ import torch
 print("# Operands and results of every operator, made by reference_cases.py with torch "
       f"{torch.__version__.split('+')[0]}, onnx {onnx.__version__} and numpy {numpy.__version__}.")
 for part in ["elementwise", "nn", "pool", "movement", "index",  # in this order: one generator
-             "functions"]:
+             "functions", "image"]:
     runpy.run_path(str(pathlib.Path(__file__).with_name(f"reference_cases_{part}.py")))

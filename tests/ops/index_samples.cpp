@@ -71,6 +71,38 @@ void add_others(std::vector<OpSample>& samples) {
        .attributes = {{"batch_axis", std::int64_t{0}}, {"time_axis", std::int64_t{1}}}});
 }
 
+void add_images(std::vector<OpSample>& samples) {
+  const OperandSample scales = constant({4}, {1, 1, 2, 1.5});
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    samples.push_back({.op = "Resize",
+                       .operands = {f({1, 2, 3, 4}), absent(), scales},
+                       .attributes = {{"mode", std::string(mode)}}});
+  }
+  samples.push_back(
+      {.op = "Resize",
+       .operands = {f({1, 1, 3, 4}), constant({8}, {0, 0, 0, 0, 1, 1, 0.5, 1}), absent(),
+                    ints({1, 1, 2, 4})},
+       .attributes = {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}});
+  samples.push_back({.op = "Upsample", .operands = {f({1, 1, 2, 2}), constant({4}, {1, 1, 2, 3})}});
+  samples.push_back({.op = "GridSample", .operands = {f({1, 2, 3, 3}), f({1, 2, 2, 2}, -1, 1)}});
+  samples.push_back(
+      {.op = "RoiAlign", .operands = {f({1, 2, 4, 4}), f({2, 4}, 0, 3), integers({2}, {0, 0})}});
+  samples.push_back(
+      {.op = "MaxRoiPool",
+       .operands = {f({1, 2, 4, 4}), integers({1, 5}, {0, 0, 1, 2, 3}, DType::kFloat32)},
+       .attributes = {{"pooled_shape", Ints{2, 2}}}});
+  samples.push_back({.op = "MaxUnpool",
+                     .operands = {f({1, 1, 2, 2}), integers({1, 1, 2, 2}, {0, 3, 9, 15})},
+                     .attributes = {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}});
+  samples.push_back(
+      {.op = "MaxUnpool",
+       .operands = {f({1, 1, 2, 2}), integers({1, 1, 2, 2}, {0, 3, 9, 15}), ints({1, 1, 5, 5})},
+       .attributes = {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}});
+  samples.push_back({.op = "Col2Im", .operands = {f({1, 8, 6}), ints({3, 4}), ints({2, 2})}});
+  samples.push_back({.op = "DeformConv",
+                     .operands = {f({1, 2, 3, 3}), f({2, 2, 2, 2}), f({1, 8, 2, 2}), f({2})}});
+}
+
 }  // namespace
 
 void add_index_samples(std::vector<OpSample>& samples) {
@@ -78,6 +110,7 @@ void add_index_samples(std::vector<OpSample>& samples) {
   add_scattering(samples);
   add_selection(samples);
   add_others(samples);
+  add_images(samples);
 }
 
 }  // namespace mezzo::test

@@ -74,7 +74,7 @@ inline OperandSample absent() { return {.absent = true}; }
 void add_elementwise_samples(std::vector<OpSample>& samples);
 void add_layer_samples(std::vector<OpSample>& samples);  // contractions, convolutions, norms, pools
 void add_movement_samples(std::vector<OpSample>& samples);   // movement, reductions, shapes
-void add_index_samples(std::vector<OpSample>& samples);      // scattering, selection
+void add_index_samples(std::vector<OpSample>& samples);      // scattering, selection, images
 void add_recurrent_samples(std::vector<OpSample>& samples);  // recurrent, quantised, signals, draws
 void add_mezzo_samples(std::vector<OpSample>& samples);      // ai.mezzo and com.microsoft
 

@@ -1,9 +1,8 @@
-// Slice and its gradient, and Pad: strided copies of a part of a tensor.
+// Slice and its gradient: strided copies of a part of a tensor.
 #include <algorithm>
 #include <cstring>
 
 #include "compiler/support/text.h"
-#include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
 #include "kernels/reference/strided_copy.h"
@@ -101,54 +100,6 @@ PreparedKernel prepare_slice_grad(const KernelRequest& request) {
     if (bytes > 0) std::memset(arguments.outputs[0], 0, bytes);
     copy.run(arguments.inputs[0], arguments.outputs[0]);
   });
-}
-
-// Attribute pads = begins, then ends, for every dim; negative ones cut off. Mode "constant" only.
-PreparedKernel prepare_pad(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
-  MEZZO_RETURN_IF_ERROR(operands.expect_one_dtype());
-  const std::string mode = request.attributes.get_string("mode", "constant");
-  if (mode != "constant") {
-    return unimplemented("Pad: mode '" + mode + "' is not supported, 'constant' is");
-  }
-  const TensorDesc& x = operands.in(0);
-  const TensorDesc& y = operands.out(0);
-  const std::size_t rank = x.dims.size();
-  const Dims pads = request.attributes.get_ints("pads");
-  if (pads.size() != 2 * rank) {
-    return operands.error("attribute 'pads': expected " + std::to_string(2 * rank) +
-                          " values, got " + format_dims(pads));
-  }
-  Dims dims;
-  for (std::size_t d = 0; d < rank; ++d) {
-    const std::int64_t begin = pads[d];
-    const std::int64_t end = pads[rank + d];
-    if (std::max(begin, end) > kMaxElems || begin < -x.dims[d] || end < -x.dims[d] ||
-        x.dims[d] + begin + end < 0) {
-      return operands.error("attribute 'pads' is " + format_dims(pads) + ", too much for dims " +
-                            format_dims(x.dims));
-    }
-    dims.push_back(x.dims[d] + begin + end);
-  }
-  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
-  StridedCopy copy = whole_copy(x, y);
-  for (std::size_t d = 0; d < rank; ++d) {
-    // A negative begin skips elements of x, a positive one leaves room in y.
-    const std::int64_t skipped = std::max<std::int64_t>(-pads[d], 0);
-    const std::int64_t room = std::max<std::int64_t>(pads[d], 0);
-    const std::int64_t cut = std::max<std::int64_t>(-pads[rank + d], 0);
-    copy.loop.dims[d] = std::max<std::int64_t>(x.dims[d] - skipped - cut, 0);
-    copy.start[0] += skipped * copy.loop.strides[0][d];
-    copy.start[1] += room * copy.loop.strides[1][d];
-  }
-  return make_kernel(
-      [copy = std::move(copy), y = Elements(y),
-       value = request.attributes.get_float("value", 0.0)](const KernelArguments& arguments) {
-        for (std::int64_t i = 0; i < y.count(); ++i) {
-          y.write_at<double>(arguments.outputs[0], i, value);
-        }
-        copy.run(arguments.inputs[0], arguments.outputs[0]);
-      });
 }
 
 }  // namespace mezzo::kernels::reference

@@ -1,0 +1,35 @@
+// ONNX Resize as tables: for every resized dim and every index along the result, which elements of
+// the operand are taken, and with what weights. Formulas: ONNX, operator Resize.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/support/status.h"
+#include "kernels/kernel.h"
+
+namespace mezzo::kernels {
+
+// Index j along the result is sum over t of weights[j * taps + t] x[indices[j * taps + t]].
+struct ResampledAxis {
+  std::size_t dim = 0;
+  std::int64_t in = 0, out = 0;
+  std::int64_t taps = 1;
+  std::vector<std::int64_t> indices;  // in [0, in)
+  std::vector<double> weights;
+  std::vector<bool> outside;  // tf_crop_and_resize: the result is the extrapolation value; or empty
+};
+
+struct Resampling {
+  bool nearest = false;             // one tap of weight 1 everywhere
+  std::vector<ResampledAxis> axes;  // ascending; those that keep everything are left out
+  double extrapolation = 0.0;
+
+  bool extrapolates() const;
+};
+
+// From a request of operator Resize: operand x, result y, attributes as in kernels/README.md.
+// InvalidArgument: ranks, sizes, scales or modes that make no sense.
+StatusOr<Resampling> read_resampling(const KernelRequest& request);
+
+}  // namespace mezzo::kernels
