@@ -90,7 +90,11 @@ GridSampler::DimTaps GridSampler::along(std::size_t dim, double normal) const {
   double at = align_corners_ ? (normal + 1) / 2 * (size - 1) : ((normal + 1) * size - 1) / 2;
   if (!std::isfinite(at)) at = -8.0;
   if (mode_ == Mode::kNearest) at = std::nearbyint(at);
-  if (padding_ == Padding::kBorder) at = std::clamp(at, 0.0, size - 1);
+  // Points between the outermost centres and the border stay where they are.
+  const double edge = align_corners_ ? 0.0 : 0.5;
+  if (padding_ == Padding::kBorder && (at < -edge || at > size - 1 + edge)) {
+    at = std::clamp(at, 0.0, size - 1);
+  }
   if (padding_ == Padding::kReflection) at = reflected(dim, at);
   at = std::clamp(at, -8.0, size + 8.0);  // farther out is all the same
   const double below = std::floor(at);

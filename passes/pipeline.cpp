@@ -69,9 +69,12 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
                                              bool for_training = false) {
   std::vector<const PassInfo*> passes = by_name({"inline-functions", "raise-to-current"});
   for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
+  for (int round = 0; round < 2; ++round) {
+    if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
+    for (const PassInfo* pass : by_name({"fold-constants", "decompose"})) passes.push_back(pass);
+  }
   if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
-  for (const PassInfo* pass : by_name({"fold-constants", "decompose", "fold-constants", "decompose",
-                                       "normalise", "fold-constants", "recognise"})) {
+  for (const PassInfo* pass : by_name({"normalise", "fold-constants", "recognise"})) {
     passes.push_back(pass);
   }
   return passes;

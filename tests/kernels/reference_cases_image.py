@@ -5,17 +5,77 @@ import torch.nn.functional as F
 from reference_case_writer import IA, INF, NAN, case, data, onnx_run, t
 
 
-def resize(title, x, *, scales=None, sizes=None, roi=None, **attributes):
-    """One Resize by onnx.reference; scales, sizes and roi are the kernel's attributes."""
-    ins = [x, np.array(roi if roi else [], np.float64),
-           np.array(scales, np.float32) if scales else None,
-           np.array(sizes, np.int64) if sizes else None]
-    while ins[-1] is None:
-        ins.pop()
-    outs = onnx_run("Resize", ins, 1, 19, **attributes)
-    given = {name: value for name, value in [("scales", scales), ("sizes", sizes), ("roi", roi)]
-             if value}
-    case(f"Resize: {title}", [x], outs, **attributes, **given)
+def taps(j, size, out, scale, roi, options):
+    """Index and weight of the elements that index j of a resized dim takes; None: outside."""
+    mode, shrink = options.get("mode", "nearest"), 1.0
+    coordinates = options.get("coordinate_transformation_mode", "half_pixel")
+    width, at = scale * size, (j + 0.5) / scale - 0.5
+    if coordinates == "align_corners":
+        at = j * (size - 1) / (width - 1) if width != 1 else 0.0
+    elif coordinates == "asymmetric":
+        at = j / scale
+    elif coordinates == "half_pixel_symmetric":
+        at += size / 2 * (1 - out / width)
+    elif coordinates == "pytorch_half_pixel" and width == 1:
+        at = -0.5
+    elif coordinates == "tf_crop_and_resize":
+        at = roi[0] * (size - 1) + (j * (roi[1] - roi[0]) * (size - 1) / (width - 1) if width != 1
+                                    else (roi[1] - roi[0]) * (size - 1) / 2)
+        if at < 0 or at > size - 1:
+            return None
+    if mode == "nearest":
+        index = {"round_prefer_floor": np.ceil(at - 0.5), "round_prefer_ceil": np.floor(at + 0.5),
+                 "floor": np.floor(at), "ceil": np.ceil(at)}[
+                     options.get("nearest_mode", "round_prefer_floor")]
+        return [(int(np.clip(index, 0, size - 1)), 1.0)]
+    if options.get("antialias"):
+        shrink = min(scale, 1.0)
+    a = options.get("cubic_coeff_a", -0.75)
+
+    def weight(d):
+        if mode == "linear":
+            return max(0.0, 1 - d)
+        if d <= 1:
+            return (a + 2) * d**3 - (a + 3) * d**2 + 1
+        return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+    reach = int(np.ceil(2 / shrink)) + 1
+    found = [(i, weight(abs(i - at) * shrink))
+             for i in range(int(np.floor(at)) - reach, int(np.floor(at)) + reach + 1)]
+    if options.get("exclude_outside"):
+        found = [(i, w) for i, w in found if 0 <= i < size]
+    total = sum(w for _, w in found)
+    return [(int(np.clip(i, 0, size - 1)), w / total) for i, w in found]
+
+
+def resize(title, x, *, scales=None, sizes=None, roi=None, **options):
+    """One Resize by its definition, dim by dim."""
+    axes = options.get("axes", list(range(x.ndim)))
+    policy = options.get("keep_aspect_ratio_policy", "stretch")
+    factors = dict(zip(axes, scales or [n / x.shape[d] for d, n in zip(axes, sizes)]))
+    if policy != "stretch":
+        common = (min if policy == "not_larger" else max)(factors.values())
+        factors = {d: common for d in axes}
+    y = x
+    for d, factor in sorted(factors.items()):
+        out = int(factor * x.shape[d] + (0 if scales else 0.5))
+        region = None if roi is None else (roi[d], roi[x.ndim + d])
+        rows = []
+        for j in range(out):
+            found = taps(j, x.shape[d], out, factor, region, options)
+            if found is None:
+                rows.append(np.full_like(np.take(y, 0, d), options["extrapolation_value"]))
+            elif options.get("mode") == "nearest":
+                rows.append(np.take(y, found[0][0], d))
+            else:
+                rows.append(sum(w * np.take(y, i, d) for i, w in found))
+        y = np.stack(rows, d)
+    if x.dtype == np.uint8:
+        y = np.clip(np.round(y), 0, 255).astype(np.uint8)
+    given = {name: value for name, value in [
+        ("scales", scales and [float(v) for v in scales]), ("sizes", sizes),
+        ("roi", roi and [float(v) for v in roi])] if value}
+    case(f"Resize: {title}", [x], [y], **options, **given)
 
 
 x = data(1, 2, 3, 4)
@@ -69,15 +129,21 @@ case("Pad: exact int64 value", [IA, np.array([2**62 + 1])],
 
 # --- sampling ----------------------------------------------------------------------------------
 image, volume = data(2, 2, 3, 4), data(1, 2, 2, 3, 2)
-points = np.round(np.random.default_rng(3).uniform(-1.7, 1.7, (2, 3, 2, 2)), 2)
+points = np.round(np.random.default_rng(3).uniform(-1.7, 1.7, (2, 3, 2, 2)) * 32) / 32
 places = np.round(np.random.default_rng(4).uniform(-1.5, 1.5, (1, 2, 2, 2, 3)), 2)
 for mode in ["bilinear", "nearest", "bicubic"]:
     for padding in ["zeros", "border", "reflection"]:
         for corners in [False, True]:
-            y = F.grid_sample(t(image), t(points), mode, padding, corners)
+            if mode == "bicubic" and padding != "zeros":
+                # ONNX brings the point inside first, PyTorch its four neighbours only. The points
+                # are exact in float32, which onnx.reference holds places in.
+                y, = onnx_run("GridSample", [image, points], mode="cubic", padding_mode=padding,
+                              align_corners=int(corners))
+            else:
+                y = F.grid_sample(t(image), t(points), mode, padding, corners)
             case(f"GridSample: {mode} {padding} {'corners' if corners else 'edges'}",
-                 [image, points], [y], mode=mode.replace("bil", "l").replace("bic", "c"),
-                 padding_mode=padding, align_corners=int(corners))
+                 [image, points], [y], mode=mode.removeprefix("bi"), padding_mode=padding,
+                 align_corners=int(corners))
             if mode == "bicubic":
                 continue
             y = F.grid_sample(t(volume), t(places), mode, padding, corners)

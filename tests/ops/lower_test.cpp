@@ -128,10 +128,8 @@ TEST(Lower, RefusalsNameNodeAndReason) {
   const OperandSample moving = integers({1}, {1});
   EXPECT_THAT(lowering_error({.op = "Slice", .operands = {f({4}), moving, moving}}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("operand 1 'operand1'")));
-  EXPECT_THAT(lowering_error({.op = "Pad",
-                              .operands = {f({4}), ints({1, 1})},
-                              .attributes = {{"mode", std::string("reflect")}}}),
-              FailsWith(StatusCode::kUnimplemented, HasSubstr("mode reflect")));
+  EXPECT_THAT(lowering_error({.op = "Resize", .operands = {f({4}), absent(), f({1})}}),
+              FailsWith(StatusCode::kUnimplemented, HasSubstr("operand 2 'operand2'")));
   EXPECT_THAT(
       lowering_error({.op = "Dropout",
                       .operands = {f({2}), constant({}, {0.5}), integers({}, {1}, DType::kBool)}}),
