@@ -10,6 +10,7 @@
 #include "numerics/elements.h"
 #include "numerics/node_runner.h"
 #include "numerics/tensor_range.h"
+#include "numerics/trace_nan.h"
 
 namespace mezzo::numerics {
 namespace {
@@ -84,19 +85,7 @@ class OwnErrors {
     own.result = apart.index < 0
                      ? std::string()
                      : number_text(apart.a_there) + " becomes " + number_text(apart.b_there);
-    own.operands.clear();
-    for (std::size_t i = 0; i < run.operands.size(); ++i) {
-      const Value* value = run.node.operand(i);
-      if (value == nullptr || run.operands[i] == nullptr || !run.operands[i]->is_tensor()) continue;
-      const std::vector<Value*> all = run.node.operands();
-      if (std::find(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i), value) !=
-          all.begin() + static_cast<std::ptrdiff_t>(i))
-        continue;  // named already
-      const HostTensor& tensor = run.operands[i]->tensor;
-      if (!is_floating(tensor.dtype)) continue;
-      own.operands += (own.operands.empty() ? "'" : ", '") + value->name() + "' " +
-                      range_text(range_of(tensor));
-    }
+    own.operands = operand_ranges(run);
   }
 
   // What passes into a node with graphs inside, and out of it, is only rounded.

@@ -71,12 +71,13 @@ Status Machine::run_step(Step& step, Frame& frame, bool observed) {
       operands.push_back(read(ref, frame));
     }
   }
+  const Values shown = watch ? operands : Values();  // handlers may take operands over
   Handler handler = find_control_flow(*step.node);
   if (handler == nullptr) handler = find_container_op(*step.node);
   StatusOr<Values> results = handler != nullptr ? handler(*this, step, frame, operands, observed)
                                                 : run_tensor_node(step, operands);
   if (!results.ok()) return results.status();
-  if (watch) MEZZO_RETURN_IF_ERROR(observe(step, operands, *results));
+  if (watch) MEZZO_RETURN_IF_ERROR(observe(step, shown, *results));
   for (std::size_t i = 0; i < step.results.size() && i < results->size(); ++i) {
     if (step.results[i] >= 0)
       frame.slots[static_cast<std::size_t>(step.results[i])] = std::move((*results)[i]);
