@@ -33,8 +33,7 @@ std::string operand_ranges(const NodeRun& run) {
     const Value* value = run.node.operand(i);
     if (value == nullptr || run.operands[i] == nullptr || !run.operands[i]->is_tensor()) continue;
     const HostTensor& tensor = run.operands[i]->tensor;
-    if (!is_floating(tensor.dtype) ||
-        std::find(named.begin(), named.end(), value) != named.end())
+    if (!is_floating(tensor.dtype) || std::find(named.begin(), named.end(), value) != named.end())
       continue;
     named.push_back(value);
     text += (text.empty() ? "'" : ", '") + value->name() + "' " + range_text(range_of(tensor));
@@ -92,8 +91,8 @@ std::vector<std::string> nonfinite_inputs(const Graph& graph,
   for (std::size_t i = 0; i < inputs.size() && i < graph.inputs().size(); ++i) {
     const TensorRange range = range_at(&inputs[i]);
     if (range.nans + range.infinities > 0)
-      found.push_back("input '" + graph.inputs()[i]->name() + "' is not finite: " +
-                      range_text(range));
+      found.push_back("input '" + graph.inputs()[i]->name() +
+                      "' is not finite: " + range_text(range));
   }
   return found;
 }

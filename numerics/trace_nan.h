@@ -15,8 +15,8 @@ namespace mezzo::numerics {
 // A node whose result is not finite though it read nothing like it: infinities out of finite
 // numbers, or NaN where no operand held one (an infinity among them may be a mask).
 struct NanOrigin {
-  std::string node, op;   // with the nodes whose graphs it stands in: "loop1 > div"
-  std::string result;     // name
+  std::string node, op;  // with the nodes whose graphs it stands in: "loop1 > div"
+  std::string result;    // name
   std::uint64_t nans = 0, infinities = 0, elems = 0;
   std::uint64_t time = 0;  // how often the node ran before: in a Loop, the iteration
   std::string operands;    // their ranges: "'x' 0 to 3, 's' all 0"; "" if it reads none

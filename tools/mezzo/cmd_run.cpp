@@ -5,16 +5,18 @@
 #include <memory>
 
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
 #include "tools/mezzo/output_places.h"
 #include "tools/mezzo/session.h"
+#include "tools/mezzo/trace_run.h"
 #include "tools/mezzo/value_io.h"
 
 namespace mezzo::cli {
 namespace {
 
 struct RunCommand {
-  std::string model, input, output;
+  std::string model, input, output, trace;
   PolicyOptions policy;
   DimOptions dims;
   ThreadOptions threads;
@@ -34,6 +36,10 @@ struct RunCommand {
     options.compile.padding = padding_of(options.compile.policy);
     options.threads = threads.count();
     options.most_iterations = loop_limit;
+    if (!trace.empty()) {
+      return run_traced(
+          {model, input, output, options.compile.policy, options.threads, loop_limit});
+    }
     MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(model, options));
     MEZZO_ASSIGN_OR_RETURN(const InputFiles files, InputFiles::open(input));
     MEZZO_ASSIGN_OR_RETURN(std::vector<RuntimeValue> inputs, files.read(session->inputs()));
@@ -57,10 +63,22 @@ Work add_run(CLI::App& app) {
          "The graph's inputs: an npz by name, or a folder of input_K.pb in the graph's order")
       ->required()
       ->type_name("NPZ|DIR");
-  app.add_option("--output", command->output,
-                 "Receives the outputs: an .npz by name, or a folder of output_K.pb")
-      ->required()
-      ->type_name("NPZ|DIR");
+  CLI::Option* output =
+      app.add_option("--output", command->output,
+                     "Receives the outputs: an .npz by name, or a folder of output_K.pb")
+          ->required()
+          ->type_name("NPZ|DIR");
+  app.add_option_function<std::string>(
+         "--trace",
+         [command, output](const std::string& what) {
+           command->trace = what;
+           output->required(false);  // asked for after this
+         },
+         "nan: look at every tensor, and name the first node that makes inf or NaN of finite "
+         "numbers, with the ranges of what it reads (exit status 1 if one does); --output may "
+         "then be left out")
+      ->type_name("WHAT")
+      ->check(one_of({"nan"}));
   command->policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/false);
   app.get_option("--precision")->description("Low type, or fp32 (default)");
   command->dims.add_to(app);

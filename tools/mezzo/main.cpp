@@ -48,7 +48,8 @@ constexpr Command kCommands[] = {
      add_compile},
     {"run", "Execute a model or a plan on given inputs.",
      "  mezzo run model.onnx --input x.npz --output y.npz\n"
-     "  mezzo run model.plan --input x.npz --output y.npz --threads 2\n",
+     "  mezzo run model.plan --input x.npz --output y.npz --threads 2\n"
+     "  mezzo run mixed.onnx --input x.npz --trace nan\n",
      add_run},
     {"inspect", "Print what a model, plan, checkpoint or archive of arrays holds.",
      "  mezzo inspect model.onnx\n"
