@@ -54,13 +54,9 @@ struct GreaterOrEqual : Plain {
   using Plain::Plain;
   F operator()(F a, F b) const { return truth(b <= a); }
 };
-struct And : Plain {
+struct PRelu : Plain {
   using Plain::Plain;
-  F operator()(F a, F b) const { return a * b; }
-};
-struct Or : Plain {
-  using Plain::Plain;
-  F operator()(F a, F b) const { return max_or_second(a, b); }
+  F operator()(F x, F slope) const { return select(x < zero(), slope * x, x); }
 };
 struct Where : Plain {
   using Plain::Plain;
@@ -89,8 +85,7 @@ ElementwiseLoop binary_loop(ElementwiseOp op) {
     case ElementwiseOp::kGreater: return loop2<Greater>;
     case ElementwiseOp::kLessOrEqual: return loop2<LessOrEqual>;
     case ElementwiseOp::kGreaterOrEqual: return loop2<GreaterOrEqual>;
-    case ElementwiseOp::kAnd: return loop2<And>;
-    case ElementwiseOp::kOr: return loop2<Or>;
+    case ElementwiseOp::kPRelu: return loop2<PRelu>;
     case ElementwiseOp::kWhere: return loop3<Where>;
     case ElementwiseOp::kClip: return loop3<Clip>;
     default: return nullptr;

@@ -97,9 +97,16 @@ const TensorDesc& out_desc(const KernelRequest& request, std::size_t i);
 constexpr bool is_packed_float(DType dtype) { return dtype == DType::kFloat32 || is_low(dtype); }
 constexpr Int elem_bytes(DType dtype) {
   switch (dtype) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kUInt8: return 1;
     case DType::kFloat16:
-    case DType::kBFloat16: return 2;
-    case DType::kBool: return 1;
+    case DType::kBFloat16:
+    case DType::kInt16:
+    case DType::kUInt16: return 2;
+    case DType::kFloat64:
+    case DType::kInt64:
+    case DType::kUInt64: return 8;
     default: return 4;
   }
 }

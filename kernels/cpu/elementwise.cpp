@@ -1,27 +1,25 @@
-// Elementwise operations with broadcasting.
+// Elementwise operations with broadcasting: which loop suits an operator and its operands' types.
 //
-// Dims that every operand walks through alike are joined, which leaves few: an inner one, in which
-// an operand is either dense or one repeated element, rows above it, and the rest. Work is cut
-// into units of at most kPiece elements of the result. Float32 operands that lie dense go to the
-// loop as they are; all others pass through blocks on the stack.
-#include <array>
+// float32, float16 and bfloat16 in any mixture are computed in float32; with a double among them,
+// in double. Integers are computed in their own type. The loops themselves stand in *_isa.cpp,
+// shapes and threads in elementwise_plan.cpp.
+#include <cmath>
+#include <cstring>
 #include <limits>
 
-#include "kernels/cpu/common.h"
+#include "kernels/cpu/elementwise_plan.h"
 #include "kernels/philox.h"
 
 namespace mezzo::kernels::cpu {
 namespace {
 
-constexpr std::size_t kMaxOperands = 4;
-constexpr Int kPiece = 16384;  // elements per unit where the inner dim is long
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 struct OpRow {
   std::string_view name;
   ElementwiseOp op;
-  float alpha = 0.0F;  // default of the attribute
-  float beta = 0.0F;
+  double alpha = 0.0;  // defaults of the attributes
+  double beta = 0.0;
+  std::string_view alpha_name = "alpha";
+  std::string_view beta_name = "beta";
 };
 
 constexpr OpRow kOps[] = {
@@ -43,10 +41,10 @@ constexpr OpRow kOps[] = {
     {"Neg", ElementwiseOp::kNeg},
     {"Abs", ElementwiseOp::kAbs},
     {"Softplus", ElementwiseOp::kSoftplus},
-    {"HardSigmoid", ElementwiseOp::kHardSigmoid, 0.2F, 0.5F},
+    {"HardSigmoid", ElementwiseOp::kHardSigmoid, 0.2, 0.5},
     {"HardSwish", ElementwiseOp::kHardSwish},
-    {"LeakyRelu", ElementwiseOp::kLeakyRelu, 0.01F},
-    {"Elu", ElementwiseOp::kElu, 1.0F},
+    {"LeakyRelu", ElementwiseOp::kLeakyRelu, 0.01},
+    {"Elu", ElementwiseOp::kElu, 1.0},
     {"Sin", ElementwiseOp::kSin},
     {"Cos", ElementwiseOp::kCos},
     {"Floor", ElementwiseOp::kFloor},
@@ -54,7 +52,7 @@ constexpr OpRow kOps[] = {
     {"Round", ElementwiseOp::kRound},
     {"Sign", ElementwiseOp::kSign},
     {"Gelu", ElementwiseOp::kGelu},
-    {"Swish", ElementwiseOp::kSwish, 1.0F},
+    {"Swish", ElementwiseOp::kSwish, 1.0},
     {"Clip", ElementwiseOp::kClip},
     {"Where", ElementwiseOp::kWhere},
     {"Equal", ElementwiseOp::kEqual},
@@ -65,19 +63,44 @@ constexpr OpRow kOps[] = {
     {"And", ElementwiseOp::kAnd},
     {"Or", ElementwiseOp::kOr},
     {"Not", ElementwiseOp::kNot},
-    {"Cast", ElementwiseOp::kIdentity},
+    {"Tan", ElementwiseOp::kTan},
+    {"Asin", ElementwiseOp::kAsin},
+    {"Acos", ElementwiseOp::kAcos},
+    {"Atan", ElementwiseOp::kAtan},
+    {"Sinh", ElementwiseOp::kSinh},
+    {"Cosh", ElementwiseOp::kCosh},
+    {"Asinh", ElementwiseOp::kAsinh},
+    {"Acosh", ElementwiseOp::kAcosh},
+    {"Atanh", ElementwiseOp::kAtanh},
+    {"Selu", ElementwiseOp::kSelu, 1.67326319217681884765625, 1.05070102214813232421875, "alpha",
+     "gamma"},
+    {"Celu", ElementwiseOp::kCelu, 1.0},
+    {"Mish", ElementwiseOp::kMish},
+    {"Softsign", ElementwiseOp::kSoftsign},
+    {"ThresholdedRelu", ElementwiseOp::kThresholdedRelu, 1.0},
+    {"Shrink", ElementwiseOp::kShrink, 0.5, 0.0, "lambd", "bias"},
+    {"PRelu", ElementwiseOp::kPRelu},
+    {"Mod", ElementwiseOp::kMod},
+    {"Xor", ElementwiseOp::kXor},
+    {"IsNaN", ElementwiseOp::kIsNan},
+    {"IsInf", ElementwiseOp::kIsInf, 1.0, 1.0, "detect_negative", "detect_positive"},
+    {"BitwiseAnd", ElementwiseOp::kBitAnd},
+    {"BitwiseOr", ElementwiseOp::kBitOr},
+    {"BitwiseXor", ElementwiseOp::kBitXor},
+    {"BitwiseNot", ElementwiseOp::kBitNot},
+    {"BitShift", ElementwiseOp::kShiftLeft},
     {"GlobalAveragePoolGrad", ElementwiseOp::kScale},
     {"ReluGrad", ElementwiseOp::kReluGrad},
     {"SigmoidGrad", ElementwiseOp::kSigmoidGrad},
     {"TanhGrad", ElementwiseOp::kTanhGrad},
     {"GeluGrad", ElementwiseOp::kGeluGrad},
-    {"SwishGrad", ElementwiseOp::kSwishGrad, 1.0F},
+    {"SwishGrad", ElementwiseOp::kSwishGrad, 1.0},
     {"ErfGrad", ElementwiseOp::kErfGrad},
     {"SoftplusGrad", ElementwiseOp::kSoftplusGrad},
     {"HardSwishGrad", ElementwiseOp::kHardSwishGrad},
-    {"HardSigmoidGrad", ElementwiseOp::kHardSigmoidGrad, 0.2F, 0.5F},
-    {"LeakyReluGrad", ElementwiseOp::kLeakyReluGrad, 0.01F},
-    {"EluGrad", ElementwiseOp::kEluGrad, 1.0F},
+    {"HardSigmoidGrad", ElementwiseOp::kHardSigmoidGrad, 0.2, 0.5},
+    {"LeakyReluGrad", ElementwiseOp::kLeakyReluGrad, 0.01},
+    {"EluGrad", ElementwiseOp::kEluGrad, 1.0},
     {"LogGrad", ElementwiseOp::kLogGrad},
     {"AbsGrad", ElementwiseOp::kAbsGrad},
     {"SinGrad", ElementwiseOp::kSinGrad},
@@ -90,209 +113,6 @@ constexpr OpRow kOps[] = {
     {"DropoutGrad", ElementwiseOp::kDropoutGrad},
 };
 
-struct Operand {
-  DType dtype = DType::kNone;  // kNone: absent, every element is `fallback`
-  float fallback = 0.0F;
-  std::array<Int, kMaxRank + 2> strides{};  // in elements, per joined dim; inner: 0 or 1
-};
-
-// One prepared operation.
-struct Plan {
-  const Isa* isa = nullptr;
-  ElementwiseLoop loop = nullptr;
-  float parameters[2] = {0.0F, 0.0F};
-  int threads = 1;
-  std::size_t operand_count = 0;
-  std::array<Operand, kMaxOperands> operands;
-  DType out = DType::kNone;
-  std::size_t rank = 0;  // at least 2: ..., rows, inner
-  std::array<Int, kMaxRank + 2> dims{};
-
-  Int inner() const { return dims[rank - 1]; }
-  Int rows() const { return dims[rank - 2]; }
-};
-
-// Offsets in elements of every operand at the start of a unit.
-using Offsets = std::array<Int, kMaxOperands>;
-
-struct Blocks {
-  alignas(64) float in[kMaxOperands][kBlock];
-  alignas(64) float out[kBlock];
-};
-
-float read_one(const Plan& plan, const Operand& operand, const void* data, Int offset) {
-  if (operand.dtype == DType::kNone) return operand.fallback;
-  float value;
-  plan.isa->unpack(operand.dtype, at(data, offset, operand.dtype), &value, 1);
-  return value;
-}
-
-// Elements [first, first + n) of one row.
-void run_piece(const Plan& plan, const KernelArguments& arguments, const Offsets& offsets,
-               Int out_offset, Int n, Blocks& blocks) {
-  const std::size_t inner = plan.rank - 1;
-  std::array<const float*, kMaxOperands> x{};
-  bool direct = plan.out == DType::kFloat32;
-  for (std::size_t k = 0; k < plan.operand_count; ++k) {
-    const Operand& operand = plan.operands[k];
-    const void* data = in_buffer(arguments, k);
-    if (operand.dtype == DType::kNone || operand.strides[inner] == 0) {
-      std::fill_n(blocks.in[k], std::min(n, kBlock), read_one(plan, operand, data, offsets[k]));
-      x[k] = blocks.in[k];
-      direct = false;
-    } else if (operand.dtype != DType::kFloat32) {
-      direct = false;
-    } else {
-      x[k] = static_cast<const float*>(data) + offsets[k];
-    }
-  }
-  void* out = arguments.outputs[0];
-  if (direct) {
-    plan.loop(x.data(), static_cast<float*>(out) + out_offset, n, plan.parameters);
-    return;
-  }
-  for (Int done = 0; done < n; done += kBlock) {
-    const Int count = std::min(kBlock, n - done);
-    std::array<const float*, kMaxOperands> block = x;
-    for (std::size_t k = 0; k < plan.operand_count; ++k) {
-      const Operand& operand = plan.operands[k];
-      if (x[k] == blocks.in[k]) continue;
-      block[k] = floats(*plan.isa, operand.dtype, in_buffer(arguments, k), offsets[k] + done, count,
-                        blocks.in[k]);
-    }
-    plan.loop(block.data(), float_target(plan.out, out, out_offset + done, blocks.out), count,
-              plan.parameters);
-    flush(*plan.isa, plan.out, blocks.out, out, out_offset + done, count);
-  }
-}
-
-// `rows` rows of a short inner dim as one block: what the operand holds for them, in `room`.
-const float* gather_rows(const Plan& plan, const Operand& operand, const void* data, Int offset,
-                         Int rows, float* room) {
-  const Int inner = plan.inner();
-  const Int step = operand.strides[plan.rank - 1];
-  const Int row_step = operand.strides[plan.rank - 2];
-  const Int n = rows * inner;
-  if (operand.dtype == DType::kNone || (step == 0 && row_step == 0)) {
-    std::fill_n(room, n, read_one(plan, operand, data, offset));
-  } else if (step == 1 && (row_step == inner || rows == 1)) {
-    return floats(*plan.isa, operand.dtype, data, offset, n, room);
-  } else if (step == 1 && row_step == 0) {
-    plan.isa->unpack(operand.dtype, at(data, offset, operand.dtype), room, inner);
-    for (Int filled = inner; filled < n; filled *= 2) {
-      std::copy_n(room, std::min(filled, n - filled), room + filled);
-    }
-  } else if (step == 1) {
-    for (Int r = 0; r < rows; ++r) {
-      plan.isa->unpack(operand.dtype, at(data, offset + r * row_step, operand.dtype),
-                       room + r * inner, inner);
-    }
-  } else if (row_step == 1) {
-    alignas(64) float firsts[kBlock];
-    plan.isa->unpack(operand.dtype, at(data, offset, operand.dtype), firsts, rows);
-    for (Int r = 0; r < rows; ++r) std::fill_n(room + r * inner, inner, firsts[r]);
-  } else {
-    for (Int r = 0; r < rows; ++r) {
-      std::fill_n(room + r * inner, inner, read_one(plan, operand, data, offset + r * row_step));
-    }
-  }
-  return room;
-}
-
-void run_rows(const Plan& plan, const KernelArguments& arguments, const Offsets& offsets,
-              Int out_offset, Int rows, Blocks& blocks) {
-  std::array<const float*, kMaxOperands> x{};
-  for (std::size_t k = 0; k < plan.operand_count; ++k) {
-    x[k] = gather_rows(plan, plan.operands[k], in_buffer(arguments, k), offsets[k], rows,
-                       blocks.in[k]);
-  }
-  const Int n = rows * plan.inner();
-  void* out = arguments.outputs[0];
-  plan.loop(x.data(), float_target(plan.out, out, out_offset, blocks.out), n, plan.parameters);
-  flush(*plan.isa, plan.out, blocks.out, out, out_offset, n);
-}
-
-// Element offsets of the operands at place (outer, row, column).
-Offsets offsets_at(const Plan& plan, Int outer, Int row, Int column) {
-  Offsets offsets{};
-  const auto add = [&](std::size_t dim, Int index) {
-    for (std::size_t k = 0; k < plan.operand_count; ++k) {
-      offsets[k] += plan.operands[k].strides[dim] * index;
-    }
-  };
-  add(plan.rank - 1, column);
-  add(plan.rank - 2, row);
-  for (std::size_t dim = plan.rank - 2; dim > 0; --dim) {
-    add(dim - 1, outer % plan.dims[dim - 1]);
-    outer /= plan.dims[dim - 1];
-  }
-  return offsets;
-}
-
-void run_plan(const Plan& plan, const KernelArguments& arguments) {
-  Int outer = 1;
-  for (std::size_t dim = 0; dim + 2 < plan.rank; ++dim) outer *= plan.dims[dim];
-  const Int inner = plan.inner();
-  const Int rows = plan.rows();
-  if (outer * rows * inner == 0) return;
-  const bool by_piece = inner > kBlock / 2;
-  const Int rows_per_unit = by_piece ? 1 : kBlock / inner;
-  const Int pieces = by_piece ? ceil_div(inner, kPiece) : 1;
-  const Int groups = ceil_div(rows, rows_per_unit);
-  const int threads = threads_for(outer * rows * inner, plan.threads);
-  parallel_units(outer * groups * pieces, threads, [&](Int unit, int) {
-    Blocks blocks;
-    const Int first = unit % pieces * kPiece;
-    const Int row = unit / pieces % groups * rows_per_unit;
-    const Int place = unit / pieces / groups;
-    const Offsets offsets = offsets_at(plan, place, row, first);
-    const Int out_offset = (place * rows + row) * inner + first;
-    if (by_piece) {
-      run_piece(plan, arguments, offsets, out_offset, std::min(kPiece, inner - first), blocks);
-    } else {
-      run_rows(plan, arguments, offsets, out_offset, std::min(rows_per_unit, rows - row), blocks);
-    }
-  });
-}
-
-// Joins dims (in the order of the result's memory) that all operands walk through alike.
-Status join_dims(const KernelRequest& request, Plan& plan) {
-  const TensorDesc& y = request.outputs[0];
-  const std::size_t rank = y.dims.size();
-  std::array<Dims, kMaxOperands> strides;
-  for (std::size_t k = 0; k < plan.operand_count; ++k) {
-    if (plan.operands[k].dtype != DType::kNone) {
-      strides[k] = strides_within(request.inputs[k], y.dims);
-    } else {
-      strides[k].assign(rank, 0);
-    }
-  }
-  plan.dims[0] = 1;  // rows, if nothing else is above the inner dim
-  plan.rank = 1;
-  for (const std::size_t dim : memory_order(rank, y.layout)) {
-    const Int size = y.dims[dim];
-    if (size == 1) continue;
-    bool joins = plan.rank > 1;
-    for (std::size_t k = 0; k < plan.operand_count && joins; ++k) {
-      joins = plan.operands[k].strides[plan.rank - 1] == strides[k][dim] * size;
-    }
-    if (!joins) {
-      plan.dims[plan.rank++] = 1;
-    }
-    plan.dims[plan.rank - 1] *= size;
-    for (std::size_t k = 0; k < plan.operand_count; ++k) {
-      plan.operands[k].strides[plan.rank - 1] = strides[k][dim];
-    }
-  }
-  if (plan.rank == 1) plan.dims[plan.rank++] = 1;
-  for (std::size_t k = 0; k < plan.operand_count; ++k) {
-    if (plan.operands[k].strides[plan.rank - 1] > 1) {
-      return unimplemented("operand " + std::to_string(k) + " lies in another layout");
-    }
-  }
-  return ok_status();
-}
-
 const OpRow* find_op(std::string_view name) {
   for (const OpRow& row : kOps) {
     if (row.name == name) return &row;
@@ -302,63 +122,248 @@ const OpRow* find_op(std::string_view name) {
 
 ElementwiseOp variant_of(const OpRow& row, const KernelRequest& request) {
   const bool by_tanh = request.attributes.get_string("approximate", "none") == "tanh";
-  if (row.op == ElementwiseOp::kGelu && by_tanh) return ElementwiseOp::kGeluTanh;
-  if (row.op == ElementwiseOp::kGeluGrad && by_tanh) return ElementwiseOp::kGeluTanhGrad;
-  return row.op;
+  switch (row.op) {
+    case ElementwiseOp::kGelu: return by_tanh ? ElementwiseOp::kGeluTanh : row.op;
+    case ElementwiseOp::kGeluGrad: return by_tanh ? ElementwiseOp::kGeluTanhGrad : row.op;
+    case ElementwiseOp::kMod:
+      return request.attributes.get_int("fmod", 0) != 0 ? ElementwiseOp::kFMod : row.op;
+    case ElementwiseOp::kShiftLeft:
+      return request.attributes.get_string("direction", "") == "RIGHT" ? ElementwiseOp::kShiftRight
+                                                                       : row.op;
+    default: return row.op;
+  }
 }
 
-void set_parameters(const OpRow& row, const KernelRequest& request, Plan& plan) {
+Status set_parameters(const OpRow& row, const KernelRequest& request, ElementwisePlan& plan) {
   if (row.op == ElementwiseOp::kDropoutGrad) {
-    const double ratio = request.attributes.get_float("ratio", 0.5);
-    plan.parameters[0] = static_cast<float>(dropout_scale(ratio));
-    return;
+    plan.set_parameters(dropout_scale(request.attributes.get_float("ratio", 0.5)), 0.0);
+    return ok_status();
   }
   if (row.op == ElementwiseOp::kScale) {  // the mean's share: dims 2.. of the result
     Int pixels = 1;
     const Dims& dims = request.outputs[0].dims;
     for (std::size_t dim = 2; dim < dims.size(); ++dim) pixels *= dims[dim];
-    plan.parameters[0] = static_cast<float>(1.0 / static_cast<double>(pixels));
-    return;
+    plan.set_parameters(1.0 / static_cast<double>(pixels), 0.0);
+    return ok_status();
   }
-  plan.parameters[0] = static_cast<float>(request.attributes.get_float("alpha", row.alpha));
-  plan.parameters[1] = static_cast<float>(request.attributes.get_float("beta", row.beta));
+  const double alpha = request.attributes.get_float(row.alpha_name, row.alpha);
+  if (row.op == ElementwiseOp::kCelu && !(alpha > 0.0)) {
+    return unimplemented("alpha is not above 0");
+  }
+  plan.set_parameters(alpha, request.attributes.get_float(row.beta_name, row.beta));
+  return ok_status();
 }
 
-bool has_loader(DType dtype) { return is_packed_float(dtype) || dtype == DType::kBool; }
+// Gives truth values, whatever the operands are.
+bool gives_truth(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::kEqual:
+    case ElementwiseOp::kLess:
+    case ElementwiseOp::kGreater:
+    case ElementwiseOp::kLessOrEqual:
+    case ElementwiseOp::kGreaterOrEqual:
+    case ElementwiseOp::kIsNan:
+    case ElementwiseOp::kIsInf: return true;
+    default: return false;
+  }
+}
+
+bool divides(ElementwiseOp op) {
+  return op == ElementwiseOp::kDiv || op == ElementwiseOp::kMod || op == ElementwiseOp::kFMod;
+}
+
+// An integer type of as many bytes, for what only moves.
+DType bits_of(DType dtype) {
+  switch (elem_bytes(dtype)) {
+    case 1: return DType::kUInt8;
+    case 2: return DType::kUInt16;
+    case 4: return DType::kUInt32;
+    default: return DType::kUInt64;
+  }
+}
+
+// The type an operation is computed in: see above.
+DType domain_of(ElementwiseOp op, const KernelRequest& request) {
+  const std::size_t first = op == ElementwiseOp::kWhere ? 1 : 0;
+  const DType dtype = in_desc(request, first).dtype;
+  if (!is_floating(dtype)) return op == ElementwiseOp::kWhere ? bits_of(dtype) : dtype;
+  bool wide = false;
+  bool same = true;
+  for (const auto* side : {&request.inputs, &request.outputs}) {
+    for (std::size_t i = side == &request.inputs ? first : 0; i < side->size(); ++i) {
+      wide = wide || (*side)[i].dtype == DType::kFloat64;
+      same = same && (*side)[i].dtype == dtype;
+    }
+  }
+  if (op == ElementwiseOp::kWhere && same) return bits_of(dtype);
+  return wide ? DType::kFloat64 : DType::kFloat32;
+}
+
+// The ends of a type's range, for the bounds that Clip was not given.
+template <typename T>
+void set_end(bool greatest, std::array<std::byte, 8>& element) {
+  using Limits = std::numeric_limits<T>;
+  const T end = Limits::has_infinity ? (greatest ? Limits::infinity() : -Limits::infinity())
+                                     : (greatest ? Limits::max() : Limits::lowest());
+  std::memcpy(element.data(), &end, sizeof end);
+}
+
+std::array<std::byte, 8> end_of(DType dtype, bool greatest) {
+  std::array<std::byte, 8> element{};
+  switch (dtype) {
+    case DType::kFloat64: set_end<double>(greatest, element); break;
+    case DType::kInt8: set_end<std::int8_t>(greatest, element); break;
+    case DType::kInt16: set_end<std::int16_t>(greatest, element); break;
+    case DType::kInt32: set_end<std::int32_t>(greatest, element); break;
+    case DType::kInt64: set_end<std::int64_t>(greatest, element); break;
+    case DType::kUInt8: set_end<std::uint8_t>(greatest, element); break;
+    case DType::kUInt16: set_end<std::uint16_t>(greatest, element); break;
+    case DType::kUInt32: set_end<std::uint32_t>(greatest, element); break;
+    case DType::kUInt64: set_end<std::uint64_t>(greatest, element); break;
+    default: set_end<float>(greatest, element); break;
+  }
+  return element;
+}
+
+// Loop, operands and result for `op` computed in `domain`.
+Status choose_loop(ElementwiseOp op, DType domain, const KernelRequest& request, const Isa& isa,
+                   ElementwisePlan& plan) {
+  const ElementwiseLoop single =
+      domain == DType::kFloat32 ? isa.elementwise(op) : ElementwiseLoop{nullptr};
+  const TypedLoop typed = single == nullptr ? isa.typed(op, domain) : nullptr;
+  if (single == nullptr && typed == nullptr) {
+    return unimplemented("no loop for " + std::string(dtype_name(domain)));
+  }
+  if (single != nullptr) plan.set_loop(single);
+  if (typed != nullptr) plan.set_loop(typed);
+  // Clip and ClipGrad always have both bounds.
+  const bool clips = op == ElementwiseOp::kClip || op == ElementwiseOp::kClipGrad;
+  const std::size_t count = clips ? (op == ElementwiseOp::kClip ? 3 : 4) : request.inputs.size();
+  if (count > ElementwisePlan::kMostOperands) return unimplemented("more than 4 operands");
+  const bool moves = op == ElementwiseOp::kWhere && domain != DType::kFloat32 &&
+                     domain != DType::kFloat64;  // an operand counts as the integer of its size
+  for (std::size_t k = 0; k < count; ++k) {
+    const DType dtype = in_desc(request, k).dtype;
+    const bool condition = op == ElementwiseOp::kWhere && k == 0;
+    if (dtype != DType::kNone && !is_convertible(dtype)) {
+      return unimplemented("operand " + std::to_string(k) + " of dtype " +
+                           std::string(dtype_name(dtype)));
+    }
+    const DType loop = condition && typed != nullptr ? DType::kBool : domain;
+    const auto bound = end_of(domain, k + 1 == count);
+    plan.add_operand(moves && !condition ? domain : dtype, loop, bound.data());
+  }
+  const DType out = request.outputs[0].dtype;
+  if (!is_convertible(out)) {
+    return unimplemented("result of dtype " + std::string(dtype_name(out)));
+  }
+  plan.set_result(moves ? domain : out,
+                  typed != nullptr && gives_truth(op) ? DType::kBool : domain);
+  return plan.join_dims(request);
+}
+
+StatusOr<ElementwisePlan> make_plan(const OpRow& row, DType domain, const KernelRequest& request,
+                                    const Isa& isa) {
+  ElementwisePlan plan(isa, request.threads);
+  MEZZO_RETURN_IF_ERROR(set_parameters(row, request, plan));
+  MEZZO_RETURN_IF_ERROR(choose_loop(variant_of(row, request), domain, request, isa, plan));
+  return plan;
+}
+
+template <typename T>
+bool holds_zero(const void* data, Int n) {
+  const auto* elements = static_cast<const T*>(data);
+  bool found = false;
+  for (Int i = 0; i < n; ++i) found |= elements[i] == 0;
+  return found;
+}
+
+bool holds_zero(DType dtype, const void* data, Int n) {
+  switch (elem_bytes(dtype)) {
+    case 1: return holds_zero<std::uint8_t>(data, n);
+    case 2: return holds_zero<std::uint16_t>(data, n);
+    case 4: return holds_zero<std::uint32_t>(data, n);
+    default: return holds_zero<std::uint64_t>(data, n);
+  }
+}
+
+Prepared division_kernel(const KernelRequest& request, const Isa& isa,
+                         const ElementwisePlan& plan) {
+  const TensorDesc& divisor = request.inputs[1];
+  const Int divisors = request.outputs[0].elems() == 0 ? 0 : divisor.elems();
+  return make_kernel(
+      isa, 0,
+      [plan, divisors, dtype = divisor.dtype,
+       op = request.op](const KernelArguments& arguments) -> Status {
+        if (holds_zero(dtype, arguments.inputs[1], divisors)) {
+          return invalid_argument(op + ", operand 1 'b': division of integers by zero");
+        }
+        plan.run(arguments);
+        return ok_status();
+      });
+}
+
+bool is_unsigned(DType dtype) {
+  return dtype == DType::kUInt8 || dtype == DType::kUInt16 || dtype == DType::kUInt32 ||
+         dtype == DType::kUInt64;
+}
+
+// True if a float holds every one of these integers, and whether it is odd.
+bool fit_float(const Isa& isa, DType dtype, const void* data, Int n) {
+  constexpr double kMost = 1 << 24;
+  alignas(64) double values[kBlock];
+  const CastLoop widen = isa.cast(dtype, DType::kFloat64);
+  bool fit = true;
+  for (Int done = 0; done < n; done += kBlock) {
+    const Int count = std::min(kBlock, n - done);
+    widen(at(data, done, dtype), values, count);
+    for (Int i = 0; i < count; ++i) fit &= std::fabs(values[i]) <= kMost;
+  }
+  return fit;
+}
+
+// Base and exponent may be of different kinds. The usual exponents are small integers, which
+// float32 holds; whether they are shows in the data.
+Prepared prepare_pow(const OpRow& row, const KernelRequest& request, const Isa& isa) {
+  const DType base = request.inputs[0].dtype;
+  const DType exponent = request.inputs[1].dtype;
+  const DType out = request.outputs[0].dtype;
+  DType domain = base;
+  if (!is_floating(base) && is_floating(exponent)) domain = DType::kFloat64;
+  if (!is_floating(base) && !is_floating(exponent) && base != exponent) {
+    if (is_unsigned(base) && !is_unsigned(exponent))
+      return unimplemented("these two integer types");
+    domain = exponent == DType::kUInt64 ? DType::kUInt64 : DType::kInt64;
+  }
+  if (is_floating(base)) {
+    const bool packed =
+        base != DType::kFloat64 && exponent != DType::kFloat64 && out != DType::kFloat64;
+    domain = packed ? DType::kFloat32 : DType::kFloat64;
+  }
+  MEZZO_ASSIGN_OR_RETURN(const ElementwisePlan plan, make_plan(row, domain, request, isa));
+  if (domain != DType::kFloat32 || is_floating(exponent)) {
+    return make_kernel(isa, 0, [plan](const KernelArguments& arguments) { plan.run(arguments); });
+  }
+  MEZZO_ASSIGN_OR_RETURN(const ElementwisePlan exact,
+                         make_plan(row, DType::kFloat64, request, isa));
+  return make_kernel(isa, 0,
+                     [plan, exact, exponent, exponents = request.inputs[1].elems(),
+                      &isa](const KernelArguments& arguments) {
+                       const bool fit = fit_float(isa, exponent, arguments.inputs[1], exponents);
+                       (fit ? plan : exact).run(arguments);
+                     });
+}
 
 }  // namespace
 
 Prepared prepare_elementwise(const KernelRequest& request, const Isa& isa) {
   const OpRow* row = find_op(request.op);
   if (row == nullptr) return internal_error("no elementwise loop for '" + request.op + "'");
-  Plan plan;
-  plan.isa = &isa;
-  plan.loop = isa.elementwise(variant_of(*row, request));
-  plan.threads = request.threads;
-  set_parameters(*row, request, plan);
-  // Clip and ClipGrad always have both bounds.
-  const bool clips = row->op == ElementwiseOp::kClip || row->op == ElementwiseOp::kClipGrad;
-  plan.operand_count = clips ? (row->op == ElementwiseOp::kClip ? 3 : 4) : request.inputs.size();
-  if (plan.operand_count > kMaxOperands) return unimplemented("more than 4 operands");
-  for (std::size_t k = 0; k < plan.operand_count; ++k) {
-    const TensorDesc& desc = in_desc(request, k);
-    plan.operands[k].dtype = desc.dtype;
-    if (desc.present() && !has_loader(desc.dtype)) {
-      return unimplemented("operand " + std::to_string(k) + " of dtype " +
-                           std::string(dtype_name(desc.dtype)));
-    }
-  }
-  if (clips) {
-    plan.operands[plan.operand_count - 2].fallback = -kInfinity;
-    plan.operands[plan.operand_count - 1].fallback = kInfinity;
-  }
-  plan.out = request.outputs[0].dtype;
-  if (!has_loader(plan.out)) {
-    return unimplemented("result of dtype " + std::string(dtype_name(plan.out)));
-  }
-  MEZZO_RETURN_IF_ERROR(join_dims(request, plan));
-  return make_kernel(isa, 0,
-                     [plan](const KernelArguments& arguments) { run_plan(plan, arguments); });
+  if (row->op == ElementwiseOp::kPow) return prepare_pow(*row, request, isa);
+  const DType domain = domain_of(row->op, request);
+  MEZZO_ASSIGN_OR_RETURN(const ElementwisePlan plan, make_plan(*row, domain, request, isa));
+  if (divides(row->op) && !is_floating(domain)) return division_kernel(request, isa, plan);
+  return make_kernel(isa, 0, [plan](const KernelArguments& arguments) { plan.run(arguments); });
 }
 
 }  // namespace mezzo::kernels::cpu

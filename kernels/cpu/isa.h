@@ -19,7 +19,6 @@ inline constexpr std::int64_t kBlock = 512;
 
 enum class ElementwiseOp : std::uint8_t {
   // x -> y
-  kIdentity,
   kRelu,
   kSigmoid,
   kTanh,
@@ -45,7 +44,25 @@ enum class ElementwiseOp : std::uint8_t {
   kCeil,
   kRound,
   kSign,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kSelu,
+  kCelu,
+  kMish,
+  kSoftsign,
+  kThresholdedRelu,
+  kShrink,
+  kIsNan,
+  kIsInf,
   kNot,
+  kBitNot,
   // a, b -> y
   kAdd,
   kSub,
@@ -61,6 +78,15 @@ enum class ElementwiseOp : std::uint8_t {
   kGreaterOrEqual,
   kAnd,
   kOr,
+  kXor,
+  kMod,
+  kFMod,
+  kPRelu,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShiftLeft,
+  kShiftRight,
   // three operands
   kWhere,
   kClip,
@@ -93,6 +119,12 @@ enum class ElementwiseOp : std::uint8_t {
 using ElementwiseLoop = void (*)(const float* const* x, float* y, std::int64_t n,
                                  const float* parameters);
 
+// The same on elements of any type: x and y point to what the operation takes and gives.
+using TypedLoop = void (*)(const void* const* x, void* y, std::int64_t n, const double* parameters);
+
+// to[i] = from[i] in another type.
+using CastLoop = void (*)(const void* from, void* to, std::int64_t n);
+
 enum class ReduceOp : std::uint8_t { kSum, kSumSquare, kMax, kMin, kProd };
 
 // Sums for one channel or row; see batch_norm.cpp.
@@ -108,7 +140,16 @@ struct Isa {
   void (*unpack)(DType dtype, const void* from, float* to, std::int64_t n);
   void (*pack)(DType dtype, const float* from, void* to, std::int64_t n);
 
-  ElementwiseLoop (*elementwise)(ElementwiseOp op);
+  ElementwiseLoop (*elementwise)(ElementwiseOp op);  // null where `typed` alone has it
+  // The loop for operands of `dtype`, which gives that type, or bool if it compares or tests; the
+  // condition of kWhere is bool. Null where there is none.
+  TypedLoop (*typed)(ElementwiseOp op, DType dtype);
+
+  // By the rules of Cast; null if one is a 16-bit float.
+  CastLoop (*cast)(DType from, DType to);
+  // To float32 rounded so that `pack` then gives the 16-bit float nearest to the element: inexact
+  // numbers get a set last bit.
+  CastLoop (*cast_to_odd)(DType from);
 
   // Reduction of n numbers, and acc[c] = op(acc[c], x[r * stride + c]). Partial results of
   // kSumSquare are joined by kSum.

@@ -6,10 +6,12 @@
 
 namespace mezzo::kernels::MEZZO_ISA {
 
+using cpu::CastLoop;
 using cpu::ElementwiseLoop;
 using cpu::ElementwiseOp;
 using cpu::Moments;
 using cpu::ReduceOp;
+using cpu::TypedLoop;
 using Int = std::int64_t;
 
 // pack_isa.cpp
@@ -20,6 +22,15 @@ void pack(DType dtype, const float* from, void* to, Int n);
 ElementwiseLoop unary_loop(ElementwiseOp op);
 ElementwiseLoop binary_loop(ElementwiseOp op);
 ElementwiseLoop gradient_loop(ElementwiseOp op);
+
+// typed_arithmetic_isa.cpp, typed_unary_isa.cpp, typed_logic_isa.cpp: the same.
+TypedLoop typed_arithmetic(ElementwiseOp op, DType dtype);
+TypedLoop typed_unary(ElementwiseOp op, DType dtype);
+TypedLoop typed_logic(ElementwiseOp op, DType dtype);
+
+// cast_isa.cpp
+CastLoop cast(DType from, DType to);
+CastLoop cast_to_odd(DType from);
 
 // reduce_isa.cpp
 float reduce_run(ReduceOp op, const float* x, Int n);

@@ -12,11 +12,20 @@ ElementwiseLoop elementwise(ElementwiseOp op) {
   return gradient_loop(op);
 }
 
+TypedLoop typed(ElementwiseOp op, DType dtype) {
+  if (const TypedLoop loop = typed_arithmetic(op, dtype)) return loop;
+  if (const TypedLoop loop = typed_logic(op, dtype)) return loop;
+  return typed_unary(op, dtype);
+}
+
 constexpr cpu::Isa kTable = {
     .name = "cpu:" MEZZO_TEXT(MEZZO_ISA),
     .unpack = unpack,
     .pack = pack,
     .elementwise = elementwise,
+    .typed = typed,
+    .cast = cast,
+    .cast_to_odd = cast_to_odd,
     .reduce_run = reduce_run,
     .reduce_rows = reduce_rows,
     .softmax = softmax,

@@ -4,10 +4,6 @@
 namespace mezzo::kernels::MEZZO_ISA {
 namespace {
 
-struct Identity : Plain {
-  using Plain::Plain;
-  F operator()(F x) const { return x; }
-};
 struct Relu : Plain {
   using Plain::Plain;
   F operator()(F x) const { return max_or_second(zero(), x); }  // NaN stays
@@ -116,20 +112,57 @@ struct Sign : Plain {
     return select(is_nan(x), x, sign);
   }
 };
+struct Selu : WithAlphaBeta {
+  using WithAlphaBeta::WithAlphaBeta;
+  F operator()(F x) const { return beta * select(x < zero(), alpha * expm1_negative(x), x); }
+};
+struct Celu : WithAlpha {  // alpha > 0
+  using WithAlpha::WithAlpha;
+  F operator()(F x) const { return select(x < zero(), alpha * expm1_negative(x / alpha), x); }
+};
+struct Mish : Plain {
+  using Plain::Plain;
+  F operator()(F x) const { return x * tanh(softplus(x)); }
+};
+struct Softsign : Plain {
+  using Plain::Plain;
+  F operator()(F x) const {
+    const F size = abs(x);
+    const F at_infinity = copy_sign(set1(1.0F), x);
+    return select(size == set1(__builtin_inff()), at_infinity, x / (set1(1.0F) + size));
+  }
+};
+struct ThresholdedRelu : WithAlpha {
+  using WithAlpha::WithAlpha;
+  F operator()(F x) const { return select(x <= alpha, zero(), x); }
+};
+struct Shrink : WithAlphaBeta {
+  using WithAlphaBeta::WithAlphaBeta;
+  F operator()(F x) const {
+    const F inside = select(is_nan(x), x, zero());
+    return select(x < negate(alpha), x + beta, select(alpha < x, x - beta, inside));
+  }
+};
+struct IsNan : Plain {
+  using Plain::Plain;
+  F operator()(F x) const { return select(is_nan(x), set1(1.0F), zero()); }
+};
+struct IsInf : WithAlphaBeta {  // 1 or 0: does -infinity count, does +infinity
+  using WithAlphaBeta::WithAlphaBeta;
+  F operator()(F x) const {
+    const F infinity = set1(__builtin_inff());
+    return select(x == infinity, beta, select(x == negate(infinity), alpha, zero()));
+  }
+};
 struct Scale : WithAlpha {
   using WithAlpha::WithAlpha;
   F operator()(F x) const { return alpha * x; }
-};
-struct Not : Plain {
-  using Plain::Plain;
-  F operator()(F x) const { return select(x == zero(), set1(1.0F), zero()); }
 };
 
 }  // namespace
 
 ElementwiseLoop unary_loop(ElementwiseOp op) {
   switch (op) {
-    case ElementwiseOp::kIdentity: return loop1<Identity>;
     case ElementwiseOp::kRelu: return loop1<Relu>;
     case ElementwiseOp::kSigmoid: return loop1<Sigmoid>;
     case ElementwiseOp::kTanh: return loop1<Tanh>;
@@ -155,7 +188,14 @@ ElementwiseLoop unary_loop(ElementwiseOp op) {
     case ElementwiseOp::kRound: return loop1<Round>;
     case ElementwiseOp::kSign: return loop1<Sign>;
     case ElementwiseOp::kScale: return loop1<Scale>;
-    case ElementwiseOp::kNot: return loop1<Not>;
+    case ElementwiseOp::kSelu: return loop1<Selu>;
+    case ElementwiseOp::kCelu: return loop1<Celu>;
+    case ElementwiseOp::kMish: return loop1<Mish>;
+    case ElementwiseOp::kSoftsign: return loop1<Softsign>;
+    case ElementwiseOp::kThresholdedRelu: return loop1<ThresholdedRelu>;
+    case ElementwiseOp::kShrink: return loop1<Shrink>;
+    case ElementwiseOp::kIsNan: return loop1<IsNan>;
+    case ElementwiseOp::kIsInf: return loop1<IsInf>;
     default: return nullptr;
   }
 }

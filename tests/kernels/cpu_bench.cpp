@@ -72,6 +72,8 @@ TensorDesc bf16(Dims dims, Layout layout = Layout::kRowMajor) {
 }
 TensorDesc f16(Dims dims) { return {DType::kFloat16, std::move(dims), Layout::kRowMajor}; }
 
+TensorDesc of(DType dtype, Dims dims) { return {dtype, std::move(dims), Layout::kRowMajor}; }
+
 struct BenchCase {
   const char* name;
   KernelRequest request;
@@ -80,6 +82,40 @@ struct BenchCase {
 KernelRequest request_of(std::string op, std::vector<TensorDesc> inputs,
                          std::vector<TensorDesc> outputs, Attributes attributes = {}) {
   return {std::move(op), std::move(attributes), std::move(inputs), std::move(outputs), 1};
+}
+
+// Doubles, integers and truth values.
+std::vector<BenchCase> typed_cases() {
+  const Dims flat = {4096, 4096};
+  const TensorDesc f64 = of(DType::kFloat64, flat), i64 = of(DType::kInt64, flat);
+  const TensorDesc i32 = of(DType::kInt32, flat), u8 = of(DType::kUInt8, flat);
+  const TensorDesc truth = of(DType::kBool, flat);
+  return {
+      {"Add f64", request_of("Add", {f64, f64}, {f64})},
+      {"Add i64", request_of("Add", {i64, i64}, {i64})},
+      {"Mul i64 scalar", request_of("Mul", {i64, of(DType::kInt64, {})}, {i64})},
+      {"Mul i32", request_of("Mul", {i32, i32}, {i32})},
+      {"Add u8", request_of("Add", {u8, u8}, {u8})},
+      {"Add f64 + bf16", request_of("Add", {f64, bf16(flat)}, {f64})},
+      {"Less i64", request_of("Less", {i64, i64}, {truth})},
+      {"Equal i64 scalar", request_of("Equal", {i64, of(DType::kInt64, {})}, {truth})},
+      {"And", request_of("And", {truth, truth}, {truth})},
+      {"Not", request_of("Not", {truth}, {truth})},
+      {"Where f32", request_of("Where", {truth, f32(flat), f32(flat)}, {f32(flat)})},
+      {"Where i64", request_of("Where", {truth, i64, i64}, {i64})},
+      {"Clip i32", request_of("Clip", {i32, of(DType::kInt32, {}), of(DType::kInt32, {})}, {i32})},
+      {"Relu f64", request_of("Relu", {f64}, {f64})},
+      {"Exp f64", request_of("Exp", {f64}, {f64})},
+      {"Sqrt f64", request_of("Sqrt", {f64}, {f64})},
+      {"Mish f32", request_of("Mish", {f32(flat)}, {f32(flat)})},
+      {"PRelu f32", request_of("PRelu", {f32(flat), f32({4096, 1})}, {f32(flat)})},
+      {"Atan f32", request_of("Atan", {f32(flat)}, {f32(flat)})},
+      {"Cast i64 f32", request_of("Cast", {i64}, {f32(flat)})},
+      {"Cast f32 i64", request_of("Cast", {f32(flat)}, {i64})},
+      {"Cast f64 f16", request_of("Cast", {f64}, {f16(flat)})},
+      {"Cast bool f32", request_of("Cast", {truth}, {f32(flat)})},
+      {"Cast u8 f32", request_of("Cast", {u8}, {f32(flat)})},
+  };
 }
 
 std::vector<BenchCase> bench_cases() {
@@ -161,7 +197,9 @@ std::vector<BenchCase> bench_cases() {
 
 const bool registered = [] {
   benchmark::RegisterBenchmark("memcpy", copy_memory);
-  for (const BenchCase& test : bench_cases()) {
+  std::vector<BenchCase> cases = bench_cases();
+  for (BenchCase& test : typed_cases()) cases.push_back(std::move(test));
+  for (const BenchCase& test : cases) {
     // Every row that is faster than the reference: oneDNN's beside ours where both exist.
     for (const KernelEntry* row : kernel_rows(test.request.op, Backend::kCpu)) {
       if (row->implementation == "reference" || !row->prepare(test.request).ok()) continue;

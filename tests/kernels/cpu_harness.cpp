@@ -67,6 +67,10 @@ void encode(DType dtype, double number, unsigned char* to, std::int64_t i) {
     case DType::kBool:
     case DType::kUInt8: return put(to, i, static_cast<std::uint8_t>(number));
     case DType::kInt8: return put(to, i, static_cast<std::int8_t>(number));
+    case DType::kInt16: return put(to, i, static_cast<std::int16_t>(number));
+    case DType::kUInt16: return put(to, i, static_cast<std::uint16_t>(number));
+    case DType::kUInt32: return put(to, i, static_cast<std::uint32_t>(number));
+    case DType::kUInt64: return put(to, i, static_cast<std::uint64_t>(number));
     case DType::kInt32: return put(to, i, static_cast<std::int32_t>(number));
     case DType::kInt64: return put(to, i, static_cast<std::int64_t>(number));
     default: FAIL() << "dtype " << dtype_name(dtype);
@@ -82,6 +86,10 @@ double decode(DType dtype, const unsigned char* from, std::int64_t i) {
     case DType::kBool:
     case DType::kUInt8: return get<std::uint8_t>(from, i);
     case DType::kInt8: return get<std::int8_t>(from, i);
+    case DType::kInt16: return get<std::int16_t>(from, i);
+    case DType::kUInt16: return get<std::uint16_t>(from, i);
+    case DType::kUInt32: return get<std::uint32_t>(from, i);
+    case DType::kUInt64: return static_cast<double>(get<std::uint64_t>(from, i));
     case DType::kInt32: return get<std::int32_t>(from, i);
     case DType::kInt64: return static_cast<double>(get<std::int64_t>(from, i));
     default: return std::nan("");
@@ -161,16 +169,16 @@ Results run_reference_rows(const CpuCase& test) {
   return results.ok() ? *results : Results();
 }
 
-bool is_close(double got, double expected, DType dtype, std::int64_t depth, double slack) {
+bool is_close(double got, double expected, DType dtype, const CpuCase& test, double slack) {
+  const std::int64_t depth = test.depth;
   if (std::isnan(expected)) return std::isnan(got);
   if (got == expected) return true;
   const FloatFacts facts = float_facts(dtype);
   // Below the normal range half a unit is half the smallest number, whatever the element.
-  const double underflow =
-      facts.min_subnormal / 2.0 +
-      static_cast<double>(depth) * float_facts(DType::kFloat32).min_subnormal / 2.0;
+  const double underflow = facts.min_subnormal / 2.0 +
+                           static_cast<double>(depth) * float_facts(test.accum).min_subnormal / 2.0;
   const double bound =
-      tolerance(dtype, DType::kFloat32, depth) * std::fabs(expected) + slack + underflow;
+      tolerance(dtype, test.accum, depth) * std::fabs(expected) + slack + underflow;
   // Beyond the range, and beyond float32's on the way there, comes infinity.
   if (std::isinf(got)) return std::fabs(expected) + bound >= facts.max && got * expected > 0.0;
   if (std::isinf(expected)) return false;
@@ -191,12 +199,12 @@ void compare(const CpuCase& test, const Results& got, const Results& expected) {
       const double value = std::fabs(decode(DType::kFloat64, expected[k].data(), i));
       if (std::isfinite(value)) largest = std::max(largest, value);
     }
-    const double slack = tolerance(DType::kFloat32, DType::kFloat32, test.depth) * test.cancels *
-                         std::max(largest, 1e-30);
+    const double slack =
+        tolerance(test.accum, test.accum, test.depth) * test.cancels * std::max(largest, 1e-30);
     for (std::int64_t i = 0; i < desc.elems(); ++i) {
       const double want = decode(DType::kFloat64, expected[k].data(), i);
       const double have = decode(desc.dtype, got[k].data(), i);
-      ASSERT_TRUE(is_close(have, want, desc.dtype, test.depth, slack))
+      ASSERT_TRUE(is_close(have, want, desc.dtype, test, slack))
           << "result " << k << ", element " << i << ": got " << have << ", expected " << want;
     }
   }
@@ -222,6 +230,17 @@ std::int64_t draw(Engine& engine, std::int64_t least, std::int64_t most) {
 DType draw_float(Engine& engine) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
   return kTypes[draw(engine, 0, 2)];
+}
+
+DType draw_integer_type(Engine& engine) {
+  constexpr DType kTypes[] = {DType::kInt8,  DType::kInt16,  DType::kInt32,  DType::kInt64,
+                              DType::kUInt8, DType::kUInt16, DType::kUInt32, DType::kUInt64};
+  return kTypes[draw(engine, 0, 7)];
+}
+
+bool is_signed_type(DType dtype) {
+  return dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32 ||
+         dtype == DType::kInt64;
 }
 
 std::vector<std::int64_t> draw_dims(Engine& engine, std::size_t rank, std::int64_t most) {

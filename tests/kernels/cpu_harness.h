@@ -17,6 +17,8 @@ using Engine = std::mt19937_64;
 
 std::int64_t draw(Engine& engine, std::int64_t least, std::int64_t most);
 DType draw_float(Engine& engine);  // float, float16 or bfloat16
+DType draw_integer_type(Engine& engine);
+bool is_signed_type(DType dtype);
 std::vector<std::int64_t> draw_dims(Engine& engine, std::size_t rank, std::int64_t most);
 TensorDesc tensor(DType dtype, std::vector<std::int64_t> dims, Layout layout = Layout::kRowMajor);
 
@@ -30,8 +32,10 @@ Numbers draw_integers(Engine& engine, const TensorDesc& desc, std::int64_t least
 struct CpuCase {
   KernelRequest request;
   std::vector<Numbers> operands;
-  // Rounded float32 operations one after another that lead to a result.
+  // Rounded operations one after another that lead to a result.
   std::int64_t depth = 4;
+  // The type those operations are rounded to.
+  DType accum = DType::kFloat32;
   // Where results cancel: their error is relative to the largest result of the tensor, times this.
   double cancels = 0.0;
   // Bits must be those of the reference with the same dtypes (moved data, casts, comparisons).
