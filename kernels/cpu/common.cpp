@@ -71,6 +71,22 @@ std::vector<std::size_t> memory_order(std::size_t rank, Layout layout) {
   return order;
 }
 
+Moments long_moments(const Isa& isa, const float* x, Int n) {
+  constexpr Int kPart = 4096;
+  double mean = 0.0;
+  double m2 = 0.0;
+  for (Int first = 0; first < n; first += kPart) {
+    const Int count = std::min(kPart, n - first);
+    const Moments part = isa.moments(x + first, count);
+    const double total = static_cast<double>(first + count);
+    const double distance = static_cast<double>(part.mean) - mean;
+    mean += distance * static_cast<double>(count) / total;
+    m2 += static_cast<double>(part.m2) +
+          distance * distance * static_cast<double>(first) * static_cast<double>(count) / total;
+  }
+  return {static_cast<float>(mean), static_cast<float>(m2 / static_cast<double>(n))};
+}
+
 TeamPlace team_place() { return {omp_get_thread_num(), omp_get_num_threads()}; }
 
 }  // namespace mezzo::kernels::cpu

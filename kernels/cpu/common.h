@@ -50,6 +50,16 @@ Prepared prepare_max_pool(const KernelRequest& request, const Isa& isa);
 Prepared prepare_max_pool_grad(const KernelRequest& request, const Isa& isa);
 Prepared prepare_average_pool(const KernelRequest& request, const Isa& isa);
 Prepared prepare_average_pool_grad(const KernelRequest& request, const Isa& isa);
+Prepared prepare_matmul(const KernelRequest& request, const Isa& isa);
+Prepared prepare_matmul_integer(const KernelRequest& request, const Isa& isa);
+Prepared prepare_qlinear_matmul(const KernelRequest& request, const Isa& isa);
+Prepared prepare_conv(const KernelRequest& request, const Isa& isa);
+Prepared prepare_conv_integer(const KernelRequest& request, const Isa& isa);
+Prepared prepare_qlinear_conv(const KernelRequest& request, const Isa& isa);
+Prepared prepare_recurrent(const KernelRequest& request, const Isa& isa);
+Prepared prepare_group_norm(const KernelRequest& request, const Isa& isa);
+Prepared prepare_rms_norm(const KernelRequest& request, const Isa& isa);
+Prepared prepare_lrn(const KernelRequest& request, const Isa& isa);
 Prepared prepare_dropout(const KernelRequest& request, const Isa& isa);
 
 // A kernel whose run() is `body`, a function of (const KernelArguments&) giving nothing or a
@@ -161,6 +171,10 @@ inline int threads_for(Int elems, int threads) {
 constexpr Int ceil_div(Int a, Int b) { return (a + b - 1) / b; }
 // Floats rounded up so that neighbours in a workspace share no cache line.
 constexpr Int padded_floats(Int n) { return (n + 15) / 16 * 16; }
+
+// Mean and variance (in `m2`) of a run of any length > 0; blocks are joined as in Chan, Golub and
+// LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances".
+Moments long_moments(const Isa& isa, const float* x, Int n);
 
 // The calling thread's number and the size of its team.
 struct TeamPlace {

@@ -133,6 +133,15 @@ struct Moments {
   float m2;  // sum of (x - mean)^2
 };
 
+// Operands and sums of a product of matrices.
+enum class ProductKind : std::uint8_t {
+  kFloat32,
+  kFloat64,
+  kInt32,  // int32 or uint32, wraps
+  kInt64,  // int64 or uint64, wraps
+  kPairs,  // int16 operands of at most 2^15 - 1 in size, int32 sums, which wrap
+};
+
 struct Isa {
   std::string_view name;  // "cpu:avx512"
 
@@ -210,6 +219,15 @@ struct Isa {
                      std::int64_t taps, float* y, std::int64_t n);
   // to[i] = x[i * stride]
   void (*take_every)(const float* x, std::int64_t stride, float* to, std::int64_t n);
+
+  // c[i][j] = sum over k of a[i][k] b[j][k]; strides in elements between rows. The bits of an
+  // element depend on its two rows alone.
+  void (*multiply)(ProductKind kind, const void* a, std::int64_t a_stride, const void* b,
+                   std::int64_t b_stride, void* c, std::int64_t c_stride, std::int64_t rows,
+                   std::int64_t columns, std::int64_t depth);
+  // to[i] = from[i] - zero, from int8 or uint8.
+  void (*widen_bytes)(bool is_signed, const void* from, std::int32_t zero, std::int16_t* to,
+                      std::int64_t n);
 
   // mask[i] = 1 where element first + i is kept (philox.h), else 0. REQUIRES: first % 4 == 0.
   void (*dropout_mask)(std::uint64_t seed, std::uint64_t step, std::int64_t first,

@@ -57,24 +57,6 @@ Status expect_whole(const KernelRequest& request, const Plan& plan) {
   return ok_status();
 }
 
-// Mean and 1 / sqrt(var + epsilon) of a row; blocks are joined as in Chan, Golub and LeVeque,
-// "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances".
-Moments row_moments(const Plan& plan, const float* x) {
-  constexpr Int kPart = 4096;
-  double mean = 0.0;
-  double m2 = 0.0;
-  for (Int first = 0; first < plan.length; first += kPart) {
-    const Int n = std::min(kPart, plan.length - first);
-    const Moments part = plan.isa->moments(x + first, n);
-    const double total = static_cast<double>(first + n);
-    const double distance = static_cast<double>(part.mean) - mean;
-    mean += distance * static_cast<double>(n) / total;
-    m2 += static_cast<double>(part.m2) +
-          distance * distance * static_cast<double>(first) * static_cast<double>(n) / total;
-  }
-  return {static_cast<float>(mean), static_cast<float>(m2 / static_cast<double>(plan.length))};
-}
-
 // Workspace: scale, bias, then a row per thread.
 void run_forward(const Plan& plan, const KernelArguments& arguments) {
   auto* workspace = static_cast<float*>(arguments.workspace);
@@ -92,7 +74,7 @@ void run_forward(const Plan& plan, const KernelArguments& arguments) {
     for (Int row = unit * group; row < std::min(plan.rows, (unit + 1) * group); ++row) {
       const Int first = row * plan.length;
       const float* x = floats(isa, plan.x, arguments.inputs[0], first, plan.length, room);
-      const Moments moments = row_moments(plan, x);
+      const Moments moments = long_moments(isa, x, plan.length);
       const float inv_std = 1.0F / std::sqrt(moments.m2 + plan.epsilon);
       float* y = float_target(plan.y, arguments.outputs[0], first, room);
       isa.normalize(x, scale, bias, moments.mean, inv_std, y, plan.length);

@@ -70,6 +70,11 @@ void blend_rows(const float* const* rows, const float* weights, Int taps, float*
 void blend_taps(const float* x, const std::int32_t* indices, const float* weights, Int taps,
                 float* y, Int n);
 
+// multiply_isa.cpp
+void multiply(cpu::ProductKind kind, const void* a, Int a_stride, const void* b, Int b_stride,
+              void* c, Int c_stride, Int rows, Int columns, Int depth);
+void widen_bytes(bool is_signed, const void* from, std::int32_t zero, std::int16_t* to, Int n);
+
 // misc_isa.cpp
 void max_of_rows(const float* const* rows, Int count, float* y, Int n);
 void max_with_place(const float* x, std::int32_t at, std::int32_t step, float* best,

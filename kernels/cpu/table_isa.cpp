@@ -46,6 +46,8 @@ constexpr cpu::Isa kTable = {
     .blend_rows = blend_rows,
     .blend_taps = blend_taps,
     .take_every = take_every,
+    .multiply = multiply,
+    .widen_bytes = widen_bytes,
     .dropout_mask = dropout_mask,
 };
 

@@ -89,9 +89,10 @@ PreparedKernel prepare_rms_norm(const KernelRequest& request) {
   const Dims& dims = operands.in(0).dims;
   MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis, operands.axis("axis", -1, dims.size()));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
-  if (!broadcasts_to(operands.in(1).dims, dims)) {
+  const Dims normalised(dims.begin() + static_cast<std::ptrdiff_t>(axis), dims.end());
+  if (!broadcasts_to(operands.in(1).dims, normalised)) {
     return operands.in_error(1, "dims " + format_dims(operands.in(1).dims) +
-                                    " do not broadcast to " + format_dims(dims));
+                                    " do not broadcast to " + format_dims(normalised));
   }
   TensorDesc dense = operands.in(0);
   dense.layout = Layout::kRowMajor;

@@ -44,9 +44,9 @@ PreparedKernel prepare_layer_norm(const KernelRequest& request) {
   const Dims& dims = operands.in(0).dims;
   MEZZO_ASSIGN_OR_RETURN(const Rows rows, read_rows(operands, dims));
   for (const std::size_t i : {1, 2}) {
-    if (operands.in(i).present() && !broadcasts_to(operands.in(i).dims, dims)) {
+    if (operands.in(i).present() && !broadcasts_to(operands.in(i).dims, rows.scale_dims)) {
       return operands.in_error(i, "dims " + format_dims(operands.in(i).dims) +
-                                      " do not broadcast to " + format_dims(dims));
+                                      " do not broadcast to " + format_dims(rows.scale_dims));
     }
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));

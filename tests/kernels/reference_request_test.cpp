@@ -40,7 +40,7 @@ TEST(ReferenceRequests, NameTheOperandThatIsWrong) {
   EXPECT_THAT(ask("MatMul", {desc({2, 3}), desc({4, 2})}, {desc({2, 2})}),
               Rejects("MatMul, operand 1 'b': inner sizes of [2,3] and [4,2] differ"));
   EXPECT_THAT(ask("LayerNormalization", {desc({2, 4}), desc({2})}, {desc({2, 4})}),
-              Rejects("LayerNormalization, operand 1 'scale': dims [2] do not broadcast to [2,4]"));
+              Rejects("LayerNormalization, operand 1 'scale': dims [2] do not broadcast to [4]"));
   EXPECT_THAT(ask("Conv", {desc({1, 2, 4, 4})}, {desc({1, 3, 2, 2})}),
               Rejects("Conv, operand 1 'w' is missing"));
   EXPECT_THAT(ask("Relu", {desc({2}), desc({2})}, {desc({2})}),

@@ -1,0 +1,440 @@
+// RNN, LSTM and GRU in float32 (float16 and bfloat16 operands) and float64. Letters as in
+// kernels/recurrent.h; formulas as in kernels/reference/recurrent.cpp.
+//
+// Per direction one product of all inputs with the weights, x W^T for all steps and sequences, plus
+// what biases may be added beforehand; then per step one product of the states with the recurrent
+// weights and the gates. States stay in the type of the computation between steps. Constant
+// weights of another dtype are unpacked when the kernel is prepared.
+#include "kernels/recurrent.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/product.h"
+
+namespace mezzo::kernels::cpu {
+namespace {
+
+// Elements of a buffer as T, in place where they are already.
+template <typename T>
+const T* numbers(const Isa& isa, DType dtype, const void* data, Int first, Int n, T* room) {
+  if constexpr (std::is_same_v<T, double>) {
+    return static_cast<const double*>(data) + first;
+  } else {
+    return floats(isa, dtype, data, first, n, room);
+  }
+}
+template <typename T>
+void write_numbers(const Isa& isa, DType dtype, const T* from, void* to, Int first, Int n) {
+  if constexpr (std::is_same_v<T, double>) {
+    std::copy_n(from, n, static_cast<double*>(to) + first);
+  } else {
+    isa.pack(dtype, from, at(to, first, dtype), n);
+  }
+}
+
+struct Activation {
+  ActivationChoice choice;
+  ElementwiseLoop loop = nullptr;  // float32 only; null: one by one
+  float parameters[2] = {0.0F, 0.0F};
+};
+
+ElementwiseLoop loop_of(const Isa& isa, RecurrentActivation kind) {
+  switch (kind) {
+    case RecurrentActivation::kElu: return isa.elementwise(ElementwiseOp::kElu);
+    case RecurrentActivation::kHardSigmoid: return isa.elementwise(ElementwiseOp::kHardSigmoid);
+    case RecurrentActivation::kLeakyRelu: return isa.elementwise(ElementwiseOp::kLeakyRelu);
+    case RecurrentActivation::kRelu: return isa.elementwise(ElementwiseOp::kRelu);
+    case RecurrentActivation::kSigmoid: return isa.elementwise(ElementwiseOp::kSigmoid);
+    case RecurrentActivation::kSoftplus: return isa.elementwise(ElementwiseOp::kSoftplus);
+    case RecurrentActivation::kTanh: return isa.elementwise(ElementwiseOp::kTanh);
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+class Layer {
+ public:
+  static constexpr ProductKind kKind =
+      std::is_same_v<T, double> ? ProductKind::kFloat64 : ProductKind::kFloat32;
+
+  Layer(const KernelRequest& request, const Isa& isa, RecurrentForm form)
+      : isa_(isa), form_(std::move(form)), op_(request.op), threads_(std::max(request.threads, 1)) {
+    for (std::size_t i = 0; i < 8; ++i) in_[i] = in_desc(request, i).dtype;
+    for (std::size_t i = 0; i < 3; ++i) out_[i] = out_desc(request, i).dtype;
+    for (const ActivationChoice& choice : form_.activations) {
+      Activation activation;
+      activation.choice = choice;
+      if constexpr (std::is_same_v<T, float>) activation.loop = loop_of(isa, choice.kind);
+      activation.parameters[0] = static_cast<float>(choice.alpha);
+      activation.parameters[1] = static_cast<float>(choice.beta);
+      activations_.push_back(activation);
+    }
+    for (const std::size_t operand : {std::size_t{1}, std::size_t{2}}) {
+      const void* data = request.constant(operand);
+      if (data == nullptr || in_place(operand)) continue;
+      std::vector<T>& kept = kept_[operand - 1];
+      kept.resize(static_cast<std::size_t>(request.inputs[operand].elems()));
+      numbers<T>(isa, in_[operand], data, 0, static_cast<Int>(kept.size()), kept.data());
+    }
+  }
+
+  std::size_t workspace_bytes() const {
+    Int elems = 0;
+    for (const Int part : parts()) elems += padded(part);
+    return static_cast<std::size_t>(elems) * sizeof(T);
+  }
+
+  std::size_t held_bytes() const { return (kept_[0].size() + kept_[1].size()) * sizeof(T); }
+
+  Status run(const KernelArguments& arguments) const {
+    const auto* lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentLengths));
+    MEZZO_RETURN_IF_ERROR(check_lengths(form_, op_, lengths));
+    for (Int d = 0; d < form_.directions; ++d) Pass(*this, arguments, lengths, d).run();
+    return ok_status();
+  }
+
+ private:
+  // One direction of one run.
+  class Pass;
+
+  bool in_place(std::size_t operand) const {
+    return std::is_same_v<T, double> || in_[operand] == DType::kFloat32;
+  }
+  static constexpr Int padded(Int elems) { return (elems + 15) / 16 * 16; }
+  Int width() const { return form_.gates * form_.hidden; }
+  Int rows() const { return form_.steps * form_.batch; }
+  // Parts of the workspace: x, W, R where they must be unpacked; x W^T; h, c, gates, r h; biases
+  // and peepholes.
+  std::array<Int, 9> parts() const {
+    const Int n = form_.hidden;
+    const auto unpacked = [&](std::size_t operand, Int elems) {
+      return in_place(operand) || (operand > 0 && !kept_[operand - 1].empty()) ? 0 : elems;
+    };
+    return {unpacked(0, rows() * form_.input),
+            unpacked(1, width() * form_.input),
+            unpacked(2, width() * n),
+            rows() * width(),
+            form_.batch * n,
+            form_.batch * n,
+            form_.batch * width(),
+            form_.batch * n,
+            3 * width() + 4 * n};
+  }
+
+  const Isa& isa_;
+  RecurrentForm form_;
+  std::string op_;
+  int threads_;
+  DType in_[8], out_[3];
+  std::vector<Activation> activations_;
+  std::vector<T> kept_[2];  // w and r unpacked
+};
+
+template <typename T>
+class Layer<T>::Pass {
+ public:
+  Pass(const Layer& layer, const KernelArguments& arguments, const std::int32_t* lengths, Int d)
+      : layer_(layer), form_(layer.form_), arguments_(arguments), lengths_(lengths), d_(d) {
+    T* part = static_cast<T*>(arguments.workspace);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i] = part;
+      part += padded(layer.parts()[i]);
+    }
+    x_ = operand(0, 0, layer.rows() * form_.input, parts_[0]);
+    w_ = weights(1, layer.width() * form_.input, parts_[1]);
+    r_ = weights(2, layer.width() * form_.hidden, parts_[2]);
+    projected_ = parts_[3];
+    h_ = parts_[4];
+    c_ = parts_[5];
+    gates_ = parts_[6];
+    reset_ = parts_[7];
+  }
+
+  void run() {
+    read_small_operands();
+    project();
+    for (Int step = 0; step < form_.steps; ++step) {
+      if (form_.cell == RecurrentCell::kGru) {
+        gru_products();
+      } else {
+        recurrent_product(h_, 0, layer_.width(), gates_);
+      }
+      // Sequences are independent from here on.
+      const Int elems = form_.batch * layer_.width();
+      parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_,
+                     [&](Int b, int) { step_of(step, b); });
+      if (needs_second_product()) {
+        recurrent_product(reset_, 2 * form_.hidden, form_.hidden, gates_ + 2 * form_.hidden);
+        parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_, [&](Int b, int) {
+          if (step < length(b)) gru_end(step, b);
+        });
+      }
+    }
+    write_last_states();
+  }
+
+ private:
+  bool is_lstm() const { return form_.cell == RecurrentCell::kLstm; }
+  bool needs_second_product() const {
+    return form_.cell == RecurrentCell::kGru && !form_.linear_before_reset;
+  }
+  Int length(Int b) const { return lengths_ != nullptr ? lengths_[b] : form_.steps; }
+  Int time(Int step, Int b) const { return recurrent_time(form_.is_backward(d_), step, length(b)); }
+
+  const T* operand(std::size_t i, Int first, Int n, T* room) const {
+    return numbers<T>(layer_.isa_, layer_.in_[i], arguments_.inputs[i], first, n, room);
+  }
+  const T* weights(std::size_t i, Int n, T* room) const {
+    const std::vector<T>& kept = layer_.kept_[i - 1];
+    return kept.empty() ? operand(i, d_ * n, n, room) : kept.data() + d_ * n;
+  }
+  // n numbers of an operand from `first` on, or zeros.
+  void copy_operand(std::size_t i, Int first, Int n, T* to) const {
+    const void* data = in_buffer(arguments_, i);
+    if (data == nullptr) {
+      std::fill_n(to, n, T{});
+      return;
+    }
+    const T* from = operand(i, first, n, to);
+    if (from != to) std::copy_n(from, n, to);
+  }
+
+  void read_small_operands() {
+    const Int n = form_.hidden;
+    const Int width = layer_.width();
+    T* place = parts_[8];
+    first_bias_ = place;
+    second_bias_ = place + width;
+    copy_operand(kRecurrentBias, d_ * 2 * width, 2 * width, place);
+    peepholes_ = place + 2 * width;
+    has_peepholes_ = is_lstm() && in_buffer(arguments_, kRecurrentPeepholes) != nullptr;
+    if (has_peepholes_) copy_operand(kRecurrentPeepholes, d_ * 3 * n, 3 * n, place + 2 * width);
+    for (Int b = 0; b < form_.batch; ++b) {
+      copy_operand(kRecurrentInitialH, form_.state_row(d_, b), n, h_ + b * n);
+      if (is_lstm()) copy_operand(kRecurrentInitialC, form_.state_row(d_, b), n, c_ + b * n);
+    }
+    // All biases that are simply added go into the inputs' part.
+    const Int added = form_.cell == RecurrentCell::kGru ? 2 * n : width;
+    T* first = place;
+    for (Int k = 0; k < added; ++k) first[k] += second_bias_[k];
+  }
+
+  // projected[t, b] = x W^T + biases, in the order of x.
+  void project() {
+    const Int width = layer_.width();
+    const Product product = {kKind,       layer_.rows(), width, form_.input,
+                             form_.input, form_.input,   width};
+    run_product(layer_.isa_, product, x_, w_, projected_, layer_.threads_);
+    parallel_units(layer_.rows(), threads_for(layer_.rows() * width, layer_.threads_),
+                   [&](Int row, int) {
+                     T* line = projected_ + row * width;
+                     for (Int k = 0; k < width; ++k) line[k] += first_bias_[k];
+                   });
+  }
+
+  // to[b][..] = states R^T for `count` rows of R from `first` on.
+  void recurrent_product(const T* states, Int first, Int count, T* to) {
+    const Int n = form_.hidden;
+    const Product product = {kKind, form_.batch, count, n, n, n, layer_.width()};
+    run_product(layer_.isa_, product, states, r_ + first * n, to, layer_.threads_);
+  }
+
+  void gru_products() {
+    const Int count = form_.linear_before_reset ? layer_.width() : 2 * form_.hidden;
+    recurrent_product(h_, 0, count, gates_);
+  }
+
+  void activate(std::size_t which, T* values, Int n) const {
+    const Activation& activation =
+        layer_.activations_[static_cast<std::size_t>(d_) * form_.activations_each() + which];
+    if (std::isfinite(form_.clip)) {
+      const T limit = static_cast<T>(form_.clip);
+      for (Int i = 0; i < n; ++i) {
+        if (std::fabs(values[i]) > limit) values[i] = std::copysign(limit, values[i]);
+      }
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (activation.loop != nullptr) {
+        const float* x = values;
+        activation.loop(&x, values, n, activation.parameters);
+        return;
+      }
+    }
+    for (Int i = 0; i < n; ++i) {
+      values[i] =
+          static_cast<T>(apply_activation(activation.choice, static_cast<double>(values[i])));
+    }
+  }
+
+  void step_of(Int step, Int b) {
+    if (step >= length(b)) {
+      write_y(step, b, nullptr);
+      return;
+    }
+    const Int n = form_.hidden;
+    const Int t = time(step, b);
+    const Int row = form_.batch_first ? b * form_.steps + t : t * form_.batch + b;
+    const T* x = projected_ + row * layer_.width();
+    T* gates = gates_ + b * layer_.width();
+    T* h = h_ + b * n;
+    if (form_.cell == RecurrentCell::kRnn) {
+      for (Int k = 0; k < n; ++k) gates[k] += x[k];
+      activate(0, gates, n);
+      std::copy_n(gates, n, h);
+    } else if (is_lstm()) {
+      for (Int k = 0; k < 4 * n; ++k) gates[k] += x[k];
+      lstm_step(gates, h, c_ + b * n);
+    } else {
+      for (Int k = 0; k < 2 * n; ++k) gates[k] += x[k];
+      activate(0, gates, 2 * n);
+      const T* r = gates + n;
+      if (needs_second_product()) {
+        T* reset = reset_ + b * n;
+        for (Int k = 0; k < n; ++k) reset[k] = r[k] * h[k];
+        return;
+      }
+      T* candidate = gates + 2 * n;
+      const T* bias = second_bias_ + 2 * n;
+      for (Int k = 0; k < n; ++k) candidate[k] = x[2 * n + k] + r[k] * (candidate[k] + bias[k]);
+      finish_gru(gates, h);
+    }
+    write_y(t, b, h);
+  }
+
+  // The candidate of a GRU whose reset comes first, after its product.
+  void gru_end(Int step, Int b) {
+    const Int n = form_.hidden;
+    const Int t = time(step, b);
+    const Int row = form_.batch_first ? b * form_.steps + t : t * form_.batch + b;
+    const T* x = projected_ + row * layer_.width() + 2 * n;
+    T* gates = gates_ + b * layer_.width();
+    T* candidate = gates + 2 * n;
+    const T* bias = second_bias_ + 2 * n;
+    for (Int k = 0; k < n; ++k) candidate[k] += x[k] + bias[k];
+    T* h = h_ + b * n;
+    finish_gru(gates, h);
+    write_y(t, b, h);
+  }
+
+  void finish_gru(T* gates, T* h) {
+    const Int n = form_.hidden;
+    T* candidate = gates + 2 * n;
+    activate(1, candidate, n);
+    for (Int k = 0; k < n; ++k) h[k] = (T{1} - gates[k]) * candidate[k] + gates[k] * h[k];
+  }
+
+  void lstm_step(T* gates, T* h, T* c) {
+    const Int n = form_.hidden;
+    T* in = gates;
+    T* out = gates + n;
+    T* forget = gates + 2 * n;
+    T* candidate = gates + 3 * n;
+    const auto look = [&](Int gate, T* values) {
+      if (!has_peepholes_) return;
+      for (Int k = 0; k < n; ++k) values[k] += peepholes_[gate * n + k] * c[k];
+    };
+    look(0, in);
+    activate(0, in, n);
+    if (form_.input_forget) {
+      for (Int k = 0; k < n; ++k) forget[k] = T{1} - in[k];
+    } else {
+      look(2, forget);
+      activate(0, forget, n);
+    }
+    activate(1, candidate, n);
+    for (Int k = 0; k < n; ++k) c[k] = forget[k] * c[k] + in[k] * candidate[k];
+    look(1, out);
+    activate(0, out, n);
+    std::copy_n(c, n, h);
+    activate(2, h, n);
+    for (Int k = 0; k < n; ++k) h[k] *= out[k];
+  }
+
+  // h of (t, b), or zeros where the sequence has ended.
+  void write_y(Int t, Int b, const T* h) {
+    void* y = out_buffer(arguments_, 0);
+    if (y == nullptr) return;
+    const Int n = form_.hidden;
+    const Int place = form_.y_row(t, d_, b);
+    if (h != nullptr) {
+      write_numbers<T>(layer_.isa_, layer_.out_[0], h, y, place, n);
+      return;
+    }
+    const Int bytes = std::is_same_v<T, double> ? 8 : elem_bytes(layer_.out_[0]);
+    std::memset(static_cast<char*>(y) + place * bytes, 0, static_cast<std::size_t>(n * bytes));
+  }
+
+  void write_last_states() {
+    const Int n = form_.hidden;
+    for (Int b = 0; b < form_.batch; ++b) {
+      const Int place = form_.state_row(d_, b);
+      if (void* to = out_buffer(arguments_, 1)) {
+        write_numbers<T>(layer_.isa_, layer_.out_[1], h_ + b * n, to, place, n);
+      }
+      if (void* to = is_lstm() ? out_buffer(arguments_, 2) : nullptr) {
+        write_numbers<T>(layer_.isa_, layer_.out_[2], c_ + b * n, to, place, n);
+      }
+    }
+  }
+
+  const Layer& layer_;
+  const RecurrentForm& form_;
+  const KernelArguments& arguments_;
+  const std::int32_t* lengths_;
+  Int d_;
+  std::array<T*, 9> parts_{};
+  const T* x_;
+  const T* w_;
+  const T* r_;
+  T* projected_;
+  T* h_;
+  T* c_;
+  T* gates_;
+  T* reset_;
+  const T* first_bias_ = nullptr;
+  const T* second_bias_ = nullptr;
+  const T* peepholes_ = nullptr;
+  bool has_peepholes_ = false;
+};
+
+template <typename T>
+class LayerKernel final : public Kernel {
+ public:
+  LayerKernel(const KernelRequest& request, const Isa& isa, RecurrentForm form)
+      : isa_(isa), layer_(request, isa, std::move(form)) {}
+
+  std::size_t workspace_bytes() const override { return layer_.workspace_bytes(); }
+  std::size_t held_bytes() const override { return layer_.held_bytes(); }
+  std::string_view implementation() const override { return isa_.name; }
+  Status run(const KernelArguments& arguments) override { return layer_.run(arguments); }
+
+ private:
+  const Isa& isa_;
+  Layer<T> layer_;
+};
+
+template <typename T>
+Prepared make_layer(const KernelRequest& request, const Isa& isa, RecurrentForm form) {
+  return std::unique_ptr<Kernel>(std::make_unique<LayerKernel<T>>(request, isa, std::move(form)));
+}
+
+}  // namespace
+
+Prepared prepare_recurrent(const KernelRequest& request, const Isa& isa) {
+  MEZZO_ASSIGN_OR_RETURN(RecurrentForm form, read_recurrent(request));
+  if (form.hidden == 0 || form.batch == 0) return unimplemented("empty operands");
+  bool all_double = true;
+  for (const auto* side : {&request.inputs, &request.outputs}) {
+    for (const TensorDesc& desc : *side) {
+      const bool is_lengths = desc.dtype == DType::kInt32;
+      all_double = all_double && (!desc.present() || is_lengths || desc.dtype == DType::kFloat64);
+    }
+  }
+  if (all_double) return make_layer<double>(request, isa, std::move(form));
+  MEZZO_RETURN_IF_ERROR(expect_packed_floats(request, 1U << kRecurrentLengths));
+  return make_layer<float>(request, isa, std::move(form));
+}
+
+}  // namespace mezzo::kernels::cpu
