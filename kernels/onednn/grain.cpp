@@ -6,11 +6,11 @@
 namespace mezzo::kernels::onednn {
 namespace {
 
-// What one core does in some 10 to 20 microseconds. ResNet-like networks of 16 to 64 channels on
+// What one core does in some 20 to 40 microseconds. ResNet-like networks of 16 to 64 channels on
 // 32x32 images take 35 us with one thread where two took 65.
-constexpr double kFlopsPerThread = 2e6;
+constexpr double kFlopsPerThread = 4e6;
 // An element of an operator that reads and writes little more than memory, in the same currency.
-constexpr double kFlopsPerElem = 64;
+constexpr double kFlopsPerElem = 128;
 
 double elems(const TensorDesc& desc) {
   double product = 1;

@@ -140,7 +140,19 @@ std::uint64_t Session::memory_bytes() const {
 }
 
 std::vector<runtime::StepProfile> Session::profile() const {
-  return last_ == nullptr ? std::vector<runtime::StepProfile>() : last_->profile();
+  if (last_ != nullptr) return last_->profile();
+  std::vector<runtime::StepProfile> all;
+  for (const auto& [node, times] : node_times_) all.push_back(times);
+  return all;
+}
+
+void Session::count_time(const Node& node) {
+  const auto now = std::chrono::steady_clock::now();
+  runtime::StepProfile& times = node_times_[&node];
+  if (times.runs == 0) times = {display_name(node), node.op_type(), "interpreter", 0, 0};
+  ++times.runs;
+  times.total_ms += std::chrono::duration<double, std::milli>(now - last_node_end_).count();
+  last_node_end_ = now;
 }
 
 StatusOr<std::vector<RuntimeValue>> Session::interpret(std::vector<RuntimeValue> inputs) {
@@ -154,8 +166,15 @@ StatusOr<std::vector<RuntimeValue>> Session::interpret(std::vector<RuntimeValue>
     InterpreterOptions options;
     options.threads = options_.threads;
     options.most_iterations = options_.most_iterations;
+    if (options_.profile) {
+      options.observer = [this](const NodeRun& run) {
+        count_time(run.node);
+        return ok_status();
+      };
+    }
     interpreter_ = std::make_unique<Interpreter>(*interpreted_, options);
   }
+  last_node_end_ = std::chrono::steady_clock::now();
   auto outputs = interpreter_->run(std::move(inputs));
   if (!outputs.ok()) return outputs.status().with_context(path_);
   return outputs;

@@ -3,6 +3,7 @@
 // control flow, sequences), the interpreter.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ struct SessionOptions {
   CompileOptions compile;  // policy and --dim; shapes come from the inputs
   int threads = 1;
   std::uint64_t most_iterations = 1'000'000;  // of a Loop
-  bool profile = false;                       // measure every step of plans
+  bool profile = false;                       // measure every step
 };
 
 class Session {
@@ -39,7 +40,8 @@ class Session {
   // Of the last run: what a plan's arenas, workspace and the weights it reads take, or the
   // interpreter's values at their peak.
   std::uint64_t memory_bytes() const;
-  // Of the plan that ran last; empty where the graph was interpreted.
+  // Of the plan that ran last, or of all the graph's runs by the interpreter. There a node counts
+  // from the end of the one before, and one with subgraphs without what its nodes took.
   std::vector<runtime::StepProfile> profile() const;
 
  private:
@@ -52,6 +54,7 @@ class Session {
   StatusOr<std::vector<RuntimeValue>> execute(runtime::Executor& executor,
                                               const std::vector<RuntimeValue>& inputs) const;
   StatusOr<std::vector<RuntimeValue>> interpret(std::vector<RuntimeValue> inputs);
+  void count_time(const Node& node);
 
   std::string path_;
   SessionOptions options_;
@@ -59,6 +62,8 @@ class Session {
   std::unique_ptr<Model> model_;                                     // null for a plan file
   std::map<std::string, std::unique_ptr<runtime::Executor>> plans_;  // by input types and shapes
   const runtime::Executor* last_ = nullptr;                          // null: interpreted
+  std::map<const Node*, runtime::StepProfile> node_times_;
+  std::chrono::steady_clock::time_point last_node_end_;
   std::unique_ptr<Model> interpreted_;
   std::unique_ptr<Interpreter> interpreter_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
