@@ -6,8 +6,8 @@
 
 #include "compiler/ir/clone.h"
 #include "compiler/onnx/import.h"
-#include "numerics/output_error.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/output_error.h"
+#include "passes/numerics/prepare.h"
 #include "tools/mezzo/progress_bar.h"
 
 namespace mezzo::cli {

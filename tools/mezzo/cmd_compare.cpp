@@ -11,7 +11,7 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/json_util.h"
 #include "compiler/support/text.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/prepare.h"
 #include "passes/precision/policy_words.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compare_fix.h"

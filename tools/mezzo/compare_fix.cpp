@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "numerics/output_error.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/output_error.h"
+#include "passes/numerics/prepare.h"
 #include "passes/precision/policy_file.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/options.h"

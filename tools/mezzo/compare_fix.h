@@ -7,7 +7,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/support/status.h"
-#include "numerics/blame.h"
+#include "passes/numerics/blame.h"
 #include "passes/precision/policy.h"
 
 namespace mezzo::cli {

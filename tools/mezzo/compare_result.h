@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "numerics/blame.h"
-#include "numerics/compare.h"
+#include "passes/numerics/blame.h"
+#include "passes/numerics/compare.h"
 
 namespace mezzo::cli {
 

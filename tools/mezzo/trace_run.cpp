@@ -4,8 +4,8 @@
 
 #include "compiler/onnx/import.h"
 #include "compiler/support/text.h"
-#include "numerics/prepare.h"
-#include "numerics/trace_nan.h"
+#include "passes/numerics/prepare.h"
+#include "passes/numerics/trace_nan.h"
 #include "tools/mezzo/convert_model.h"
 #include "tools/mezzo/options.h"
 #include "tools/mezzo/value_io.h"

@@ -1,4 +1,4 @@
-#include "numerics/difference.h"
+#include "passes/numerics/difference.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "numerics/elements.h"
+#include "passes/numerics/elements.h"
 
 namespace mezzo::numerics {
 namespace {

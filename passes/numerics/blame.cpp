@@ -1,4 +1,4 @@
-#include "numerics/blame.h"
+#include "passes/numerics/blame.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <unordered_map>
 
 #include "compiler/support/text.h"
-#include "numerics/elements.h"
-#include "numerics/node_runner.h"
-#include "numerics/tensor_range.h"
-#include "numerics/trace_nan.h"
+#include "passes/numerics/elements.h"
+#include "passes/numerics/node_runner.h"
+#include "passes/numerics/tensor_range.h"
+#include "passes/numerics/trace_nan.h"
 
 namespace mezzo::numerics {
 namespace {

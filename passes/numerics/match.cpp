@@ -1,4 +1,4 @@
-#include "numerics/match.h"
+#include "passes/numerics/match.h"
 
 #include <string>
 #include <vector>

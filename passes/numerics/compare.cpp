@@ -1,4 +1,4 @@
-#include "numerics/compare.h"
+#include "passes/numerics/compare.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compiler/ops/constants.h"
-#include "numerics/output_error.h"
+#include "passes/numerics/output_error.h"
 
 namespace mezzo::numerics {
 namespace {

@@ -1,10 +1,10 @@
-#include "numerics/calibrate.h"
+#include "passes/numerics/calibrate.h"
 
 #include <algorithm>
 
 #include "compiler/ops/constants.h"
-#include "numerics/sums.h"
-#include "numerics/tensor_range.h"
+#include "passes/numerics/sums.h"
+#include "passes/numerics/tensor_range.h"
 
 namespace mezzo::numerics {
 namespace {

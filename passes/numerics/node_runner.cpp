@@ -1,4 +1,4 @@
-#include "numerics/node_runner.h"
+#include "passes/numerics/node_runner.h"
 
 #include "compiler/ir/clone.h"
 #include "passes/pass.h"

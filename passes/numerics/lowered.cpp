@@ -1,4 +1,4 @@
-#include "numerics/lowered.h"
+#include "passes/numerics/lowered.h"
 
 #include <algorithm>
 #include <cmath>

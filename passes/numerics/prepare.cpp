@@ -1,4 +1,4 @@
-#include "numerics/prepare.h"
+#include "passes/numerics/prepare.h"
 
 #include "passes/pass_runner.h"
 #include "passes/pipeline.h"

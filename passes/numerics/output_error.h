@@ -5,8 +5,8 @@
 #include <string>
 
 #include "compiler/ir/graph.h"
-#include "numerics/calibrate.h"
-#include "numerics/difference.h"
+#include "passes/numerics/calibrate.h"
+#include "passes/numerics/difference.h"
 
 namespace mezzo::numerics {
 

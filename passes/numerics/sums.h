@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/interpreter/interpreter.h"
-#include "numerics/node_runner.h"
+#include "passes/numerics/node_runner.h"
 #include "passes/precision/calibration.h"
 
 namespace mezzo::numerics {

@@ -1,4 +1,4 @@
-#include "numerics/elements.h"
+#include "passes/numerics/elements.h"
 
 #include <new>
 

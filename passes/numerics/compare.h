@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "compiler/interpreter/interpreter.h"
-#include "numerics/difference.h"
-#include "numerics/match.h"
-#include "numerics/tensor_range.h"
+#include "passes/numerics/difference.h"
+#include "passes/numerics/match.h"
+#include "passes/numerics/tensor_range.h"
 
 namespace mezzo::numerics {
 

@@ -1,9 +1,9 @@
-#include "numerics/trace_nan.h"
+#include "passes/numerics/trace_nan.h"
 
 #include <algorithm>
 
-#include "numerics/elements.h"
-#include "numerics/tensor_range.h"
+#include "passes/numerics/elements.h"
+#include "passes/numerics/tensor_range.h"
 #include "passes/precision/borders.h"
 
 namespace mezzo::numerics {

@@ -1,4 +1,4 @@
-#include "numerics/sums.h"
+#include "passes/numerics/sums.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "numerics/elements.h"
-#include "numerics/tensor_range.h"
+#include "passes/numerics/elements.h"
+#include "passes/numerics/tensor_range.h"
 #include "passes/cleanup/match.h"
 
 namespace mezzo::numerics {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "compiler/interpreter/interpreter.h"
-#include "numerics/difference.h"
-#include "numerics/lowered.h"
+#include "passes/numerics/difference.h"
+#include "passes/numerics/lowered.h"
 
 namespace mezzo::numerics {
 

@@ -1,4 +1,4 @@
-#include "numerics/output_error.h"
+#include "passes/numerics/output_error.h"
 
 #include "compiler/interpreter/buffer_pool.h"
 #include "compiler/ir/cast_elems.h"

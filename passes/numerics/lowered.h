@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "numerics/match.h"
+#include "passes/numerics/match.h"
 #include "passes/precision/slots.h"
 
 namespace mezzo::numerics {

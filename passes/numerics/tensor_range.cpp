@@ -1,11 +1,11 @@
-#include "numerics/tensor_range.h"
+#include "passes/numerics/tensor_range.h"
 
 #include <cmath>
 
 #include "compiler/ir/cast_elems.h"
 #include "compiler/ir/float_loops.h"
 #include "compiler/support/text.h"
-#include "numerics/elements.h"
+#include "passes/numerics/elements.h"
 
 namespace mezzo::numerics {
 namespace {
