@@ -2,6 +2,7 @@
 #include <string>
 
 #include "compiler/ops/op_def.h"
+#include "compiler/support/text.h"
 
 namespace mezzo {
 namespace {
@@ -15,6 +16,24 @@ bool is_kernel_attribute(const Attribute& attribute) {
     case Attribute::Kind::kFloats: return true;
     default: return false;
   }
+}
+
+// The library's inference lets a constant shape pass that has more or fewer elements than there
+// are.
+Status check_alias(const Node& node, const LoweredOp& lowered) {
+  const Value* from = lowered.operands.at(0);
+  const Value* to = node.result();
+  const auto is_static = [](const Value* value) {
+    return value != nullptr && value->type.is_tensor() && value->tensor_type().has_static_shape();
+  };
+  if (!is_static(from) || !is_static(to) ||
+      from->tensor_type().elems() == to->tensor_type().elems())
+    return ok_status();
+  return invalid_argument(describe(node) + ", operand 0 '" + printable(from->name()) +
+                          "': expected " + std::to_string(to->tensor_type().elems()) +
+                          " elements for the result " + to_string(to->type) + ", got " +
+                          std::to_string(from->tensor_type().elems()) + " in " +
+                          to_string(from->type));
 }
 
 }  // namespace
@@ -37,6 +56,7 @@ StatusOr<LoweredOp> lower(const Node& node) {
     if (is_kernel_attribute(attribute)) lowered.attributes.push_back(attribute);
   }
   if (op->lower != kLowerAsIs) MEZZO_RETURN_IF_ERROR(op->lower(node, lowered));
+  if (lowered.alias) MEZZO_RETURN_IF_ERROR(check_alias(node, lowered));
   return lowered;
 }
 

@@ -53,6 +53,12 @@ TEST(Lower, ReshapesAreAliases) {
   }
 }
 
+TEST(Lower, AReshapeKeepsTheNumberOfElements) {
+  const Status status = lowering_error({.op = "Reshape", .operands = {f({4}), ints({7})}});
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("expected 7 elements for the result float[7], got 4"));
+}
+
 TEST(Lower, ConstantOperandsBecomeAttributes) {
   const Lowered slice = lowered({.op = "Slice", .operands = {f({4, 5}), ints({1}), ints({3})}});
   EXPECT_EQ(slice.op.operands.size(), 1U);
