@@ -1,6 +1,6 @@
 // Planted causes are found: the nodes blamed hold the culprit, none of them can be left out, and
 // the policy made of them mends the conversion.
-#include "numerics/blame.h"
+#include "passes/numerics/blame.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "numerics/compare.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/compare.h"
+#include "passes/numerics/prepare.h"
 #include "passes/precision/policy_file.h"
 #include "tests/numerics/numeric_case.h"
 #include "tests/support/status_test.h"

@@ -1,5 +1,5 @@
 // What samples keep in FP32, rule by rule, with a near miss of each that runs low.
-#include "numerics/calibrate.h"
+#include "passes/numerics/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

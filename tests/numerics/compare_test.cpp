@@ -1,4 +1,4 @@
-#include "numerics/compare.h"
+#include "passes/numerics/compare.h"
 
 #include <gtest/gtest.h>
 

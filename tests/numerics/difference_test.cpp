@@ -1,4 +1,4 @@
-#include "numerics/difference.h"
+#include "passes/numerics/difference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "numerics/match.h"
+#include "passes/numerics/match.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "numerics/lowered.h"
+#include "passes/numerics/lowered.h"
 #include "tests/numerics/numeric_case.h"
 #include "tests/support/status_test.h"
 

@@ -7,7 +7,7 @@
 #include "compiler/interpreter/buffer_pool.h"
 #include "compiler/ir/cast_elems.h"
 #include "compiler/onnx/import.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/prepare.h"
 #include "passes/pass_runner.h"
 #include "passes/pipeline.h"
 #include "tests/support/status_test.h"

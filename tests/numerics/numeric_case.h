@@ -9,7 +9,7 @@
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/ir/graph.h"
 #include "compiler/report/records.h"
-#include "numerics/calibrate.h"
+#include "passes/numerics/calibrate.h"
 #include "passes/precision/policy.h"
 
 namespace mezzo::test {

@@ -10,9 +10,9 @@
 
 #include "compiler/onnx/import.h"
 #include "compiler/support/json_util.h"
-#include "numerics/compare.h"
-#include "numerics/output_error.h"
-#include "numerics/prepare.h"
+#include "passes/numerics/compare.h"
+#include "passes/numerics/output_error.h"
+#include "passes/numerics/prepare.h"
 #include "passes/precision/policy_file.h"
 #include "tests/numerics/numeric_case.h"
 #include "tests/support/shared_data.h"

@@ -1,5 +1,5 @@
 // Partial sums: what they are bounded by, against sums written out by hand.
-#include "numerics/sums.h"
+#include "passes/numerics/sums.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "numerics/tensor_range.h"
+#include "passes/numerics/tensor_range.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "numerics/trace_nan.h"
+#include "passes/numerics/trace_nan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
