@@ -9,7 +9,9 @@
 #include "passes/cleanup/dce.h"
 #include "passes/cleanup/decompose.h"
 #include "passes/cleanup/expand_functions.h"
+#include "passes/cleanup/fold_batch_norm.h"
 #include "passes/cleanup/fold_constants.h"
+#include "passes/cleanup/fuse_bias.h"
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
 #include "passes/cleanup/normalise.h"
@@ -46,6 +48,9 @@ constexpr std::array kPasses = {
              kTyped, kTrainingForm},
     PassInfo{"pad-channels", pad_channels, "pads channels to a multiple of 8", kTyped},
     PassInfo{"differentiate", differentiate, "adds the backward graph", kTyped, kDifferentiated},
+    PassInfo{"fold-batch-norm", fold_batch_norm,
+             "puts normalisation by constants into the weights before it", kTyped},
+    PassInfo{"fuse-bias", fuse_bias, "lets products add the row that follows them", kTyped},
     PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
     PassInfo{"raise-for-precision", raise_for_precision,
              "brings the model to an opset that has the low type"},
@@ -78,6 +83,12 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
     passes.push_back(pass);
   }
   return passes;
+}
+
+// Does the user say of nodes or operators how they run? Then they stay what they are called.
+bool names_nodes(const PrecisionPolicy& policy) {
+  return !policy.rules.empty() || !policy.pins.empty() || !policy.deny_ops.empty() ||
+         !policy.allow_ops.empty();
 }
 
 }  // namespace
@@ -146,6 +157,9 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
 
 std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
+  if (!names_nodes(ctx.policy)) {
+    for (const PassInfo* pass : by_name({"fold-batch-norm", "fuse-bias"})) passes.push_back(pass);
+  }
   passes.push_back(find_pass("fuse-transposes"));
   if (!ctx.policy.force_fp32) {
     for (const PassInfo* pass : by_name(

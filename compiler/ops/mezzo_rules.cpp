@@ -67,9 +67,11 @@ Status infer_product(Node& node, bool trans_a, bool trans_b) {
   if (a == nullptr || b == nullptr || !a->shape || !b->shape) return infer_dtype_of_operand0(node);
   std::vector<Dim> a_dims = *a->shape, b_dims = *b->shape;
   const std::size_t rank = a_dims.size();
-  if (rank < 2 || b_dims.size() != rank) {
-    return invalid_argument("expected operands of equal rank of at least 2");
+  if (rank < 2 || (b_dims.size() != rank && b_dims.size() != 2)) {
+    return invalid_argument(
+        "expected operands of equal rank of at least 2, or a matrix as the second");
   }
+  while (b_dims.size() < rank) b_dims.insert(b_dims.begin(), Dim(1));
   if (trans_a) std::swap(a_dims[rank - 1], a_dims[rank - 2]);
   if (trans_b) std::swap(b_dims[rank - 1], b_dims[rank - 2]);
   const Dim& inner_a = a_dims[rank - 1];

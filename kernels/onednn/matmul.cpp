@@ -210,11 +210,11 @@ StatusOr<KernelPtr> prepare_matmul(const KernelRequest& request) {
 
 StatusOr<KernelPtr> prepare_matmul_transposed(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(check_operands(request, {2, 2, 1, 1}));
-  if (request.inputs[0].dims.size() < 2 ||
-      request.inputs[0].dims.size() != request.inputs[1].dims.size()) {
-    return invalid_argument("expected operands of equal rank 2 or more, got " +
-                            format_dims(request.inputs[0].dims) + " and " +
-                            format_dims(request.inputs[1].dims));
+  const std::size_t rank = request.inputs[0].dims.size();
+  if (rank < 2 || (request.inputs[1].dims.size() != rank && request.inputs[1].dims.size() != 2)) {
+    return invalid_argument(
+        "expected operands of equal rank 2 or more, or a matrix as the second, got " +
+        format_dims(request.inputs[0].dims) + " and " + format_dims(request.inputs[1].dims));
   }
   Product product;
   product.alpha = static_cast<float>(request.attributes.get_float("alpha", 1));

@@ -186,7 +186,8 @@ PreparedKernel prepare_matmul_t(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(expect_kinds(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 2, kMaxRank));
   const std::size_t rank = operands.in(0).dims.size();
-  MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, rank, rank));
+  if (operands.in(1).dims.size() != 2)
+    MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, rank, rank));
   MEZZO_ASSIGN_OR_RETURN(const bool trans_a, operands.flag("trans_a", false));
   MEZZO_ASSIGN_OR_RETURN(const bool trans_b, operands.flag("trans_b", false));
   TensorDesc a = operands.in(0);

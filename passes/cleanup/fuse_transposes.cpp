@@ -35,11 +35,11 @@ std::string_view flag_of(const Node& node, std::size_t operand) {
   return {};
 }
 
-// MatMulT wants equal ranks of at least 2, which MatMul need not have.
+// MatMulT wants equal ranks of at least 2, or a matrix on the right, which MatMul need not have.
 bool fits(const Node& node) {
   if (!node.is("MatMul")) return true;
   const auto a = node.operand(0)->tensor_type().rank(), b = node.operand(1)->tensor_type().rank();
-  return a && b && *a == *b && *a >= 2;
+  return a && b && *a >= 2 && (*a == *b || *b == 2);
 }
 
 }  // namespace
