@@ -16,16 +16,19 @@ namespace {
 using Int = std::int64_t;
 
 struct Box {
-  double x_low, x_high, y_low, y_high;
-  double area() const { return (x_high - x_low) * (y_high - y_low); }
+  double x_low, x_high, y_low, y_high, area;
 };
+
+Box make_box(double x_low, double x_high, double y_low, double y_high) {
+  return {x_low, x_high, y_low, y_high, (x_high - x_low) * (y_high - y_low)};
+}
 
 // Corners y1 x1 y2 x2 in any order, or the centre x y, width and height.
 template <typename T>
 Box box_at(const T* p, bool center) {
   const double a = decode(p[0]), b = decode(p[1]), c = decode(p[2]), d = decode(p[3]);
-  if (center) return {a - c / 2, a + c / 2, b - d / 2, b + d / 2};
-  return {std::min(b, d), std::max(b, d), std::min(a, c), std::max(a, c)};
+  if (center) return make_box(a - c / 2, a + c / 2, b - d / 2, b + d / 2);
+  return make_box(std::min(b, d), std::max(b, d), std::min(a, c), std::max(a, c));
 }
 
 bool overlap(const Box& a, const Box& b, double threshold) {
@@ -33,8 +36,8 @@ bool overlap(const Box& a, const Box& b, double threshold) {
   const double height = std::min(a.y_high, b.y_high) - std::max(a.y_low, b.y_low);
   if (!(width > 0 && height > 0)) return false;
   const double shared = width * height;
-  const double all = a.area() + b.area() - shared;
-  return a.area() > 0 && b.area() > 0 && all > 0 && shared / all > threshold;
+  const double all = a.area + b.area - shared;
+  return a.area > 0 && b.area > 0 && all > 0 && shared / all > threshold;
 }
 
 struct Suppression {
@@ -52,10 +55,11 @@ struct Limits {
   double iou = 0.0, score = 0.0;
 };
 
-// Candidates of one class stand in `order`, the kept ones in its front part again.
+// Candidates of one class stand in `order`, the kept ones in its front part again, and their boxes
+// in `kept_boxes`: each candidate is compared with all of them.
 template <typename T>
 Int keep_boxes(const Suppression& plan, const Limits& limits, const T* boxes, const T* scores,
-               Int* order) {
+               Int* order, Box* kept_boxes) {
   Int candidates = 0;
   for (Int n = 0; n < plan.boxes; ++n) {
     const double score = decode(scores[n]);
@@ -72,9 +76,11 @@ Int keep_boxes(const Suppression& plan, const Limits& limits, const T* boxes, co
     const Box box = box_at(boxes + 4 * order[i], plan.center);
     bool free = true;
     for (Int j = 0; free && j < kept; ++j) {
-      free = !overlap(box, box_at(boxes + 4 * order[j], plan.center), limits.iou);
+      free = !overlap(box, kept_boxes[j], limits.iou);
     }
-    if (free) order[kept++] = order[i];
+    if (!free) continue;
+    order[kept] = order[i];
+    kept_boxes[kept++] = box;
   }
   return kept;
 }
@@ -85,12 +91,13 @@ StatusOr<Int> suppress(const Suppression& plan, const Limits& limits,
   const T* boxes = static_cast<const T*>(arguments.inputs[0]);
   const T* scores = static_cast<const T*>(arguments.inputs[1]);
   Int* y = static_cast<Int*>(arguments.outputs[0]);
-  Int* order = static_cast<Int*>(arguments.workspace);
+  Box* kept_boxes = static_cast<Box*>(arguments.workspace);
+  Int* order = reinterpret_cast<Int*>(kept_boxes + plan.boxes);
   Int count = 0;
   for (Int b = 0; b < plan.batches; ++b) {
     for (Int c = 0; c < plan.classes; ++c) {
       const Int kept = keep_boxes(plan, limits, boxes + b * plan.boxes * 4,
-                                  scores + (b * plan.classes + c) * plan.boxes, order);
+                                  scores + (b * plan.classes + c) * plan.boxes, order, kept_boxes);
       if (kept > plan.bound - count) {
         return beyond_bound("NonMaxSuppression", count + kept, plan.bound);
       }
@@ -152,7 +159,7 @@ PreparedKernel prepare_non_max_suppression(const KernelRequest& request) {
           return suppress<typename decltype(element)::Type>(plan, limits, arguments);
         });
       },
-      {{0, 0}}, doubles_bytes(plan.boxes));
+      {{0, 0}}, static_cast<std::size_t>(plan.boxes) * (sizeof(Box) + sizeof(Int)));
 }
 
 }  // namespace mezzo::kernels::reference
