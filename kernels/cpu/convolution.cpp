@@ -1,5 +1,5 @@
-// Conv of float64, ConvInteger and QLinearConv, as products: the window of every pixel becomes a
-// row of numbers in the order of the weights (channel, then taps), which the rows of the weights
+// Conv of float64, ConvInteger and QLinearConv, as products: the windows of some pixels become the
+// columns of a matrix, one row per channel and tap in the order of the weights, which the weights
 // are multiplied with. Letters: N images, G groups of C channels to M channels, P pixels of the
 // result.
 //
@@ -11,7 +11,7 @@
 namespace mezzo::kernels::cpu {
 namespace {
 
-constexpr Int kMostPixels = 256;              // per unit of work
+constexpr Int kMostPixels = 512;              // per unit of work
 constexpr Int kWindowBytes = Int{512} << 10;  // of a unit: stays in the second-level cache
 
 struct Plan {
@@ -33,7 +33,8 @@ struct Plan {
   Int out_pixels() const { return window.small_pixels(); }
   // Pixels per unit.
   Int pixels() const {
-    return std::clamp<Int>(kWindowBytes / (depth() * operand_bytes(kind)), 8, kMostPixels);
+    return std::clamp<Int>(kWindowBytes / (depth() * operand_bytes(kind)) / 32 * 32, 32,
+                           kMostPixels);
   }
   Int blocks() const { return ceil_div(out_pixels(), pixels()); }
   Int x_elems() const { return images * groups * c * in_pixels(); }
@@ -44,6 +45,7 @@ struct Plan {
     return kind == ProductKind::kPairs ? bytes_of(x_elems(), 2) + bytes_of(w_elems(), 2) : 0;
   }
   Int window_bytes() const { return bytes_of(pixels() * depth(), operand_bytes(kind)); }
+  Int panels_bytes() const { return panel_bytes(*isa, kind, pixels(), depth()); }
   Int sums_bytes() const { return requantizes ? bytes_of(pixels() * m, 4) : 0; }
 };
 
@@ -68,30 +70,48 @@ StatusOr<Plan> read_plan(const KernelRequest& request, const Isa& isa, std::size
   return plan;
 }
 
-// Rows of `count` windows from pixel `first` of the result on; x: the image's channels of a group.
+// to[i] = tap (kd, kh, kw) of the window of output pixel `first` + i: runs of pixels of one output
+// row, 0 where they lie outside the image.
+template <typename T>
+void gather_tap(const Plan& plan, const T* image, Int kd, Int kh, Int kw, Int first, Int count,
+                T* to) {
+  const auto& [depth, height, width] = plan.window.axis;
+  const Range inside = width.windows(kw);
+  for (Int p = first; p < first + count;) {
+    const Int ow = p % width.out;
+    const Int n = std::min(width.out - ow, first + count - p);
+    const Int z = depth.position(p / width.out / height.out, kd);
+    const Int row = height.position(p / width.out % height.out, kh);
+    T* const line = to + (p - first);
+    p += n;
+    if (z < 0 || z >= depth.in || row < 0 || row >= height.in) {
+      std::fill_n(line, n, T{});
+      continue;
+    }
+    const Int begin = std::clamp(inside.first - ow, Int{0}, n);
+    const Int end = std::clamp(inside.last - ow, begin, n);
+    std::fill_n(line, begin, T{});
+    std::fill_n(line + end, n - end, T{});
+    const T* from = image + plan.window.row_start(z, row);
+    const Int start = width.position(ow, kw);
+    if (width.stride == 1) {
+      std::copy_n(from + start + begin, end - begin, line + begin);
+    } else {
+      for (Int i = begin; i < end; ++i) line[i] = from[start + i * width.stride];
+    }
+  }
+}
+
+// to[depth][count]: the windows of pixels `first` and on; x: the image's channels of a group.
 template <typename T>
 void gather_windows(const Plan& plan, const T* x, Int first, Int count, T* to) {
   const auto& [depth, height, width] = plan.window.axis;
-  for (Int p = first; p < first + count; ++p) {
-    const Int ow = p % width.out;
-    const Int oh = p / width.out % height.out;
-    const Int od = p / width.out / height.out;
-    const Range inside = width.taps(ow);
-    const Range taps = {std::min(inside.first, width.kernel), std::min(inside.last, width.kernel)};
-    for (Int c = 0; c < plan.c; ++c) {
-      const T* image = x + c * plan.in_pixels();
-      for (Int kd = 0; kd < depth.kernel; ++kd) {
-        const Int z = depth.position(od, kd);
-        for (Int kh = 0; kh < height.kernel; ++kh, to += width.kernel) {
-          const Int row = height.position(oh, kh);
-          if (z < 0 || z >= depth.in || row < 0 || row >= height.in) {
-            std::fill_n(to, width.kernel, T{});
-            continue;
-          }
-          const T* from = image + plan.window.row_start(z, row);
-          std::fill_n(to, taps.first, T{});
-          for (Int k = taps.first; k < taps.last; ++k) to[k] = from[width.position(ow, k)];
-          std::fill_n(to + taps.last, width.kernel - taps.last, T{});
+  for (Int c = 0; c < plan.c; ++c) {
+    const T* image = x + c * plan.in_pixels();
+    for (Int kd = 0; kd < depth.kernel; ++kd) {
+      for (Int kh = 0; kh < height.kernel; ++kh) {
+        for (Int kw = 0; kw < width.kernel; ++kw, to += count) {
+          gather_tap(plan, image, kd, kh, kw, first, count, to);
         }
       }
     }
@@ -110,17 +130,19 @@ void run_units(const Plan& plan, const KernelArguments& arguments, const T* x, c
     const Int group = unit / plan.blocks() % plan.groups;
     const Int image = unit / plan.blocks() / plan.groups;
     const Int count = std::min(plan.pixels(), plan.out_pixels() - first);
-    char* room = rooms + thread * (plan.window_bytes() + plan.sums_bytes());
+    char* room = rooms + thread * (plan.window_bytes() + plan.panels_bytes() + plan.sums_bytes());
     auto* windows = reinterpret_cast<T*>(room);
+    char* panels = room + plan.window_bytes();
     gather_windows(plan, x + (image * plan.groups + group) * plan.c * plan.in_pixels(), first,
                    count, windows);
     const Int plane = (image * plan.groups + group) * plan.m;
     const Int place = plane * plan.out_pixels() + first;
-    void* sums = plan.requantizes ? room + plan.window_bytes()
+    void* sums = plan.requantizes ? panels + plan.panels_bytes()
                                   : static_cast<char*>(y) + place * sum_bytes(plan.kind);
     const Int stride = plan.requantizes ? count : plan.out_pixels();
-    plan.isa->multiply(plan.kind, w + group * plan.m * plan.depth(), plan.depth(), windows,
-                       plan.depth(), sums, stride, plan.m, count, plan.depth());
+    plan.isa->pack_panels(plan.kind, windows, count, 1, count, plan.depth(), panels);
+    plan.isa->multiply(plan.kind, w + group * plan.m * plan.depth(), plan.depth(), panels, sums,
+                       stride, plan.m, count, plan.depth());
     finish(sums, stride, group, place, count);
   });
 }
@@ -179,7 +201,8 @@ void run_quantized(const Plan& plan, const KernelArguments& arguments) {
 Prepared finish(const Isa& isa, Plan plan, void (*run)(const Plan&, const KernelArguments&)) {
   const Int units = plan.images * plan.groups * plan.blocks();
   plan.threads = static_cast<int>(std::min<Int>(plan.threads, units));
-  const Int bytes = plan.shared_bytes() + plan.threads * (plan.window_bytes() + plan.sums_bytes());
+  const Int bytes = plan.shared_bytes() +
+                    plan.threads * (plan.window_bytes() + plan.panels_bytes() + plan.sums_bytes());
   return make_kernel(
       isa, static_cast<std::size_t>(bytes),
       [plan = std::move(plan), run](const KernelArguments& arguments) { run(plan, arguments); });

@@ -220,11 +220,16 @@ struct Isa {
   // to[i] = x[i * stride]
   void (*take_every)(const float* x, std::int64_t stride, float* to, std::int64_t n);
 
-  // c[i][j] = sum over k of a[i][k] b[j][k]; strides in elements between rows. The bits of an
-  // element depend on its two rows alone.
-  void (*multiply)(ProductKind kind, const void* a, std::int64_t a_stride, const void* b,
-                   std::int64_t b_stride, void* c, std::int64_t c_stride, std::int64_t rows,
-                   std::int64_t columns, std::int64_t depth);
+  // c[i][j] = sum over k of a[i][k] b[k][j]. b lies in panels of panel_columns() columns each, of
+  // `columns` rounded up to them times `depth` elements (kPairs: depth rounded up to 2), aligned
+  // to 64 bytes. kPairs reads pairs of a, and so one element behind rows of odd depth. The bits of
+  // an element depend on its row and column alone.
+  std::int64_t (*panel_columns)(ProductKind kind);
+  void (*pack_panels)(ProductKind kind, const void* b, std::int64_t k_stride, std::int64_t j_stride,
+                      std::int64_t columns, std::int64_t depth, void* to);
+  void (*multiply)(ProductKind kind, const void* a, std::int64_t a_stride, const void* panels,
+                   void* c, std::int64_t c_stride, std::int64_t rows, std::int64_t columns,
+                   std::int64_t depth);
   // to[i] = from[i] - zero, from int8 or uint8.
   void (*widen_bytes)(bool is_signed, const void* from, std::int32_t zero, std::int16_t* to,
                       std::int64_t n);

@@ -71,8 +71,11 @@ void blend_taps(const float* x, const std::int32_t* indices, const float* weight
                 float* y, Int n);
 
 // multiply_isa.cpp
-void multiply(cpu::ProductKind kind, const void* a, Int a_stride, const void* b, Int b_stride,
-              void* c, Int c_stride, Int rows, Int columns, Int depth);
+Int panel_columns(cpu::ProductKind kind);
+void pack_panels(cpu::ProductKind kind, const void* b, Int k_stride, Int j_stride, Int columns,
+                 Int depth, void* to);
+void multiply(cpu::ProductKind kind, const void* a, Int a_stride, const void* panels, void* c,
+              Int c_stride, Int rows, Int columns, Int depth);
 void widen_bytes(bool is_signed, const void* from, std::int32_t zero, std::int16_t* to, Int n);
 
 // misc_isa.cpp

@@ -1,9 +1,10 @@
 // MatMul, MatMulT and Gemm of float64 and of 32 and 64 bit integers, and the 8-bit products
 // MatMulInteger and QLinearMatMul. Letters: M K N matrix sizes.
 //
-// Operands are brought into rows along K: a where it is transposed, b where it is not. 8-bit
-// operands become int16 without their zero point on the way. One matrix of the batch after the
-// other, each with threads.
+// a is brought into rows along K where it is transposed, b into panels (product.h). 8-bit operands
+// become int16 without their zero points before that. One matrix of the batch after the other, each
+// with threads; what does not change from one to the next is brought into form once, and constant
+// 8-bit weights when the kernel is prepared.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -15,7 +16,7 @@
 namespace mezzo::kernels::cpu {
 namespace {
 
-// An operand's matrices: rows x depth, found in the buffer by strides.
+// An operand's matrices: rows x depth (b: columns x depth), found in the buffer by strides.
 struct Side {
   Int rows = 1, depth = 1;
   Int row_stride = 0, depth_stride = 1;
@@ -96,25 +97,20 @@ struct Plan {
   DType dtype = DType::kNone;
   Shape shape;
   Product product;
-  StridedCopy copy_a, copy_b;  // into rows along the depth
+  StridedCopy copy_a;  // into rows along the depth
   double alpha = 1.0, beta = 0.0;
   Int c_row = 0, c_column = 0;  // strides of c
+
+  Int a_bytes() const {
+    if (shape.a.along_depth()) return 0;
+    return padded_floats(shape.a.elems() * operand_bytes(product.kind) / 4 + 1) * 4;
+  }
+  Int b_bytes() const { return panel_bytes(*isa, product.kind, shape.b.rows, shape.b.depth); }
 };
 
 StridedCopy into_rows(const Side& side, Int bytes) {
   return StridedCopy::make(bytes, {side.rows, side.depth}, {side.row_stride, side.depth_stride},
                            {side.depth, 1}, {0, 1}, 0, 0);
-}
-
-// The matrix of `side`, in its buffer or in `room`.
-const char* rows_of(const Plan& plan, const Side& side, const StridedCopy& copy, const void* data,
-                    Int matrix, char* room, Int& in_room) {
-  const char* at_matrix =
-      static_cast<const char*>(data) + matrix * side.elems() * operand_bytes(plan.product.kind);
-  if (side.along_depth()) return at_matrix;
-  if (in_room != matrix) copy.run(*plan.isa, at_matrix, room, plan.threads);
-  in_room = matrix;
-  return room;
 }
 
 // y = alpha y + beta c, for what integers promise: see the reference.
@@ -163,21 +159,32 @@ void finish(const Plan& plan, const void* c, void* y) {
 
 void run(const Plan& plan, const KernelArguments& arguments) {
   const Shape& shape = plan.shape;
-  const Int bytes = operand_bytes(plan.product.kind);
-  auto* room_a = static_cast<char*>(arguments.workspace);
-  char* room_b =
-      room_a + (shape.a.along_depth() ? 0 : padded_floats(shape.a.elems() * bytes / 4 + 1) * 4);
-  Int in_room_a = -1;
-  Int in_room_b = -1;
+  const ProductKind kind = plan.product.kind;
+  const Int bytes = operand_bytes(kind);
+  auto* panels = static_cast<char*>(arguments.workspace);
+  char* room = panels + plan.b_bytes();
+  Int a_in_room = -1;
+  Int b_in_panels = -1;
   const Int y_bytes = plan.product.rows * plan.product.columns * bytes;
   for (Int i = 0; i < shape.batches; ++i) {
-    const auto number = static_cast<std::size_t>(i);
-    const char* a = rows_of(plan, shape.a, plan.copy_a, arguments.inputs[0], shape.a.batch[number],
-                            room_a, in_room_a);
-    const char* b = rows_of(plan, shape.b, plan.copy_b, arguments.inputs[1], shape.b.batch[number],
-                            room_b, in_room_b);
+    const Int a_matrix = shape.a.batch[static_cast<std::size_t>(i)];
+    const Int b_matrix = shape.b.batch[static_cast<std::size_t>(i)];
+    const auto* a =
+        static_cast<const char*>(arguments.inputs[0]) + a_matrix * shape.a.elems() * bytes;
+    if (!shape.a.along_depth()) {
+      if (a_in_room != a_matrix) plan.copy_a.run(*plan.isa, a, room, plan.threads);
+      a_in_room = a_matrix;
+      a = room;
+    }
+    if (b_in_panels != b_matrix) {
+      const auto* b =
+          static_cast<const char*>(arguments.inputs[1]) + b_matrix * shape.b.elems() * bytes;
+      pack_panels(*plan.isa, kind, b, shape.b.depth_stride, shape.b.row_stride, shape.b.rows,
+                  shape.b.depth, panels, plan.threads);
+      b_in_panels = b_matrix;
+    }
     char* y = static_cast<char*>(arguments.outputs[0]) + i * y_bytes;
-    run_product(*plan.isa, plan.product, a, b, y, plan.threads);
+    run_product(*plan.isa, plan.product, a, panels, y, plan.threads);
     finish(plan, in_buffer(arguments, 2), y);
   }
 }
@@ -232,17 +239,11 @@ Prepared prepare_matmul(const KernelRequest& request, const Isa& isa) {
   plan.product.columns = right.rows;
   plan.product.depth = left.depth;
   plan.product.a_stride = left.depth;
-  plan.product.b_stride = right.depth;
   plan.product.c_stride = right.rows;
-  const Int bytes = operand_bytes(plan.product.kind);
-  plan.copy_a = into_rows(left, bytes);
-  plan.copy_b = into_rows(right, bytes);
-  Int room = 16;
-  for (const Side* side : {&left, &right}) {
-    if (!side->along_depth()) room += padded_floats(side->elems() * bytes / 4 + 1);
-  }
+  plan.copy_a = into_rows(left, operand_bytes(plan.product.kind));
+  const Int room = plan.a_bytes() + plan.b_bytes();
   return make_kernel(
-      isa, static_cast<std::size_t>(room) * sizeof(float),
+      isa, static_cast<std::size_t>(room),
       [plan = std::move(plan)](const KernelArguments& arguments) { run(plan, arguments); });
 }
 
@@ -258,53 +259,72 @@ struct QuantizedPlan {
   QuantizedSide a, b;
   bool requantizes = false;
   Requantization to;
-  StridedCopy turn_b;  // bytes of b into rows along the depth
 
-  // Workspace, in this order: int16 of a and b, bytes of b turned, sums.
-  Int a_bytes() const { return padded_floats(shape.a.elems() / 2 + 1) * 4; }
-  Int b_bytes() const { return padded_floats(shape.b.elems() / 2 + 1) * 4; }
-  Int turned_bytes() const { return padded_floats(shape.b.elems() / 4 + 1) * 4; }
-  Int sum_bytes() const { return padded_floats(product.rows * product.columns) * 4; }
+  // Workspace, in this order: panels of b, int16 of a and b, sums.
+  Int panels_bytes() const { return panel_bytes(*isa, product.kind, shape.b.rows, shape.b.depth); }
+  static Int int16_bytes(const Side& side) { return padded_floats(side.elems() / 2 + 1) * 4; }
+  Int sums_bytes() const {
+    return requantizes ? padded_floats(product.rows * product.columns) * 4 : 0;
+  }
+  Int workspace_bytes() const {
+    return panels_bytes() + int16_bytes(shape.a) + int16_bytes(shape.b) + sums_bytes();
+  }
 };
 
-// Rows of one matrix as int16, every row without its zero point.
-void widen_rows(const QuantizedPlan& plan, const KernelArguments& arguments,
-                const QuantizedSide& side, const Side& matrices, const void* bytes, Int matrix,
-                std::int16_t* to) {
-  const auto* from = static_cast<const std::uint8_t*>(bytes);
-  parallel_units(matrices.rows, threads_for(matrices.elems(), plan.threads), [&](Int row, int) {
-    plan.isa->widen_bytes(side.is_signed, from + row * matrices.depth,
-                          side.zero(arguments, matrix, row), to + row * matrices.depth,
-                          matrices.depth);
+// Rows of one matrix of a as int16, every row without its zero point.
+void widen_a(const QuantizedPlan& plan, const KernelArguments& arguments, Int matrix,
+             std::int16_t* to) {
+  const Side& side = plan.shape.a;
+  const auto* from =
+      static_cast<const std::uint8_t*>(arguments.inputs[plan.a.operand]) + matrix * side.elems();
+  parallel_units(side.rows, threads_for(side.elems(), plan.threads), [&](Int row, int) {
+    plan.isa->widen_bytes(plan.a.is_signed, from + row * side.depth,
+                          plan.a.zero(arguments, matrix, row), to + row * side.depth, side.depth);
   });
 }
 
-void run_quantized(const QuantizedPlan& plan, const KernelArguments& arguments) {
+// One matrix of b[depth][columns] in panels, every column without its zero point.
+void pack_b(const QuantizedPlan& plan, const KernelArguments& arguments, Int matrix,
+            std::int16_t* room, void* panels) {
+  const Side& side = plan.shape.b;
+  const auto* from =
+      static_cast<const std::uint8_t*>(arguments.inputs[plan.b.operand]) + matrix * side.elems();
+  const bool one_zero = plan.b.zeros <= 1;
+  parallel_units(side.depth, threads_for(side.elems(), plan.threads), [&](Int k, int) {
+    std::int16_t* row = room + k * side.rows;
+    plan.isa->widen_bytes(plan.b.is_signed, from + k * side.rows,
+                          one_zero ? plan.b.zero(arguments, matrix, 0) : 0, row, side.rows);
+    for (Int j = 0; !one_zero && j < side.rows; ++j) {
+      row[j] = static_cast<std::int16_t>(row[j] - plan.b.zero(arguments, matrix, j));
+    }
+  });
+  pack_panels(*plan.isa, plan.product.kind, room, side.rows, 1, side.rows, side.depth, panels,
+              plan.threads);
+}
+
+void run_quantized(const QuantizedPlan& plan, const KernelArguments& arguments, const void* kept) {
   const Shape& shape = plan.shape;
   auto* workspace = static_cast<char*>(arguments.workspace);
-  auto* a = reinterpret_cast<std::int16_t*>(workspace);
-  auto* b = reinterpret_cast<std::int16_t*>(workspace + plan.a_bytes());
-  char* turned = workspace + plan.a_bytes() + plan.b_bytes();
+  char* room_a = workspace + plan.panels_bytes();
+  char* room_b = room_a + QuantizedPlan::int16_bytes(shape.a);
+  char* room_sums = room_b + QuantizedPlan::int16_bytes(shape.b);
+  auto* a = reinterpret_cast<std::int16_t*>(room_a);
+  const void* panels = kept != nullptr ? kept : workspace;
   const Int y_elems = plan.product.rows * plan.product.columns;
   Int in_a = -1;
-  Int in_b = -1;
+  Int in_b = kept != nullptr ? 0 : -1;
   for (Int i = 0; i < shape.batches; ++i) {
     const Int a_matrix = shape.a.batch[static_cast<std::size_t>(i)];
     const Int b_matrix = shape.b.batch[static_cast<std::size_t>(i)];
-    if (a_matrix != in_a) {
-      const auto* from = static_cast<const char*>(arguments.inputs[plan.a.operand]);
-      widen_rows(plan, arguments, plan.a, shape.a, from + a_matrix * shape.a.elems(), a_matrix, a);
-      in_a = a_matrix;
-    }
+    if (a_matrix != in_a) widen_a(plan, arguments, a_matrix, a);
+    in_a = a_matrix;
     if (b_matrix != in_b) {
-      const auto* from = static_cast<const char*>(arguments.inputs[plan.b.operand]);
-      plan.turn_b.run(*plan.isa, from + b_matrix * shape.b.elems(), turned, plan.threads);
-      widen_rows(plan, arguments, plan.b, shape.b, turned, b_matrix, b);
-      in_b = b_matrix;
+      pack_b(plan, arguments, b_matrix, reinterpret_cast<std::int16_t*>(room_b), workspace);
     }
-    auto* sums = plan.requantizes ? reinterpret_cast<std::int32_t*>(turned + plan.turned_bytes())
+    in_b = b_matrix;
+    auto* sums = plan.requantizes ? reinterpret_cast<std::int32_t*>(room_sums)
                                   : static_cast<std::int32_t*>(arguments.outputs[0]) + i * y_elems;
-    run_product(*plan.isa, plan.product, a, b, sums, plan.threads);
+    run_product(*plan.isa, plan.product, a, panels, sums, plan.threads);
     if (!plan.requantizes) continue;
     auto* y = static_cast<std::uint8_t*>(arguments.outputs[0]) + i * y_elems;
     const Requantization::Ends ends = plan.to.ends(arguments);
@@ -318,6 +338,39 @@ void run_quantized(const QuantizedPlan& plan, const KernelArguments& arguments) 
     });
   }
 }
+
+class QuantizedKernel final : public Kernel {
+ public:
+  // Packs b now if it, and its zero point, are constant and it is one matrix.
+  QuantizedKernel(QuantizedPlan plan, const KernelRequest& request) : plan_(std::move(plan)) {
+    const std::size_t zero = plan_.b.zero_operand;
+    const bool fixed = request.constant(plan_.b.operand) != nullptr &&
+                       plan_.shape.b.matrices == 1 &&
+                       (plan_.b.zeros == 0 || request.constant(zero) != nullptr);
+    if (!fixed) return;
+    kept_.resize(static_cast<std::size_t>(plan_.panels_bytes()) / sizeof(Line));
+    std::vector<std::int16_t> room(static_cast<std::size_t>(plan_.shape.b.elems()));
+    const KernelArguments arguments{request.constants, {}, nullptr};
+    pack_b(plan_, arguments, 0, room.data(), kept_.data());
+  }
+
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(plan_.workspace_bytes());
+  }
+  std::size_t held_bytes() const override { return kept_.size() * sizeof(Line); }
+  std::string_view implementation() const override { return plan_.isa->name; }
+  Status run(const KernelArguments& arguments) override {
+    run_quantized(plan_, arguments, kept_.empty() ? nullptr : kept_.data());
+    return ok_status();
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  QuantizedPlan plan_;
+  std::vector<Line> kept_;
+};
 
 Prepared prepare_quantized(const KernelRequest& request, const Isa& isa, std::size_t b_operand) {
   QuantizedPlan plan;
@@ -339,14 +392,8 @@ Prepared prepare_quantized(const KernelRequest& request, const Isa& isa, std::si
   }
   MEZZO_RETURN_IF_ERROR(plan.a.check(request));
   MEZZO_RETURN_IF_ERROR(plan.b.check(request));
-  plan.product = {ProductKind::kPairs, left.rows,   right.rows, left.depth,
-                  left.depth,          right.depth, right.rows};
-  plan.turn_b = into_rows(right, 1);
-  const Int bytes = plan.a_bytes() + plan.b_bytes() + plan.turned_bytes() + plan.sum_bytes();
-  return make_kernel(isa, static_cast<std::size_t>(bytes),
-                     [plan = std::move(plan)](const KernelArguments& arguments) {
-                       run_quantized(plan, arguments);
-                     });
+  plan.product = {ProductKind::kPairs, left.rows, right.rows, left.depth, left.depth, right.rows};
+  return std::unique_ptr<Kernel>(std::make_unique<QuantizedKernel>(std::move(plan), request));
 }
 
 }  // namespace

@@ -294,6 +294,9 @@ Prepared prepare_max_pool(const KernelRequest& request, const Isa& isa) {
   plan.x = request.inputs[0].dtype;
   plan.y = request.outputs[0].dtype;
   plan.wants_indices = out_desc(request, 1).present();
+  if (plan.wants_indices && request.attributes.get_int("storage_order", 0) != 0) {
+    return unimplemented("column-major indices");
+  }
   const bool unpacks = !plan.shape.channels_last && is_low(plan.x);
   Int room = unpacks ? padded_floats(plan.shape.large_pixels()) * plan.threads : 0;
   if (values_alone(plan)) room = value_room(plan) * plan.threads;

@@ -3,8 +3,8 @@
 //
 // Per direction one product of all inputs with the weights, x W^T for all steps and sequences, plus
 // what biases may be added beforehand; then per step one product of the states with the recurrent
-// weights and the gates. States stay in the type of the computation between steps. Constant
-// weights of another dtype are unpacked when the kernel is prepared.
+// weights and the gates. States stay in the type of the computation between steps. Weights are
+// brought into panels (product.h), constant ones when the kernel is prepared.
 #include "kernels/recurrent.h"
 
 #include <array>
@@ -73,10 +73,15 @@ class Layer {
     }
     for (const std::size_t operand : {std::size_t{1}, std::size_t{2}}) {
       const void* data = request.constant(operand);
-      if (data == nullptr || in_place(operand)) continue;
-      std::vector<T>& kept = kept_[operand - 1];
-      kept.resize(static_cast<std::size_t>(request.inputs[operand].elems()));
-      numbers<T>(isa, in_[operand], data, 0, static_cast<Int>(kept.size()), kept.data());
+      if (data == nullptr) continue;
+      std::vector<T> room(static_cast<std::size_t>(width() * depth_of(operand)));
+      std::vector<Line>& kept = kept_[operand - 1];
+      kept.resize(static_cast<std::size_t>(form_.directions * panels_bytes(operand)) /
+                  sizeof(Line));
+      for (Int d = 0; d < form_.directions; ++d) {
+        pack(operand, data, d, room.data(),
+             reinterpret_cast<char*>(kept.data()) + d * panels_bytes(operand));
+      }
     }
   }
 
@@ -86,7 +91,7 @@ class Layer {
     return static_cast<std::size_t>(elems) * sizeof(T);
   }
 
-  std::size_t held_bytes() const { return (kept_[0].size() + kept_[1].size()) * sizeof(T); }
+  std::size_t held_bytes() const { return (kept_[0].size() + kept_[1].size()) * sizeof(Line); }
 
   Status run(const KernelArguments& arguments) const {
     const auto* lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentLengths));
@@ -99,29 +104,58 @@ class Layer {
   // One direction of one run.
   class Pass;
 
+  // True if numbers() gives the buffer itself.
   bool in_place(std::size_t operand) const {
     return std::is_same_v<T, double> || in_[operand] == DType::kFloat32;
   }
   static constexpr Int padded(Int elems) { return (elems + 15) / 16 * 16; }
   Int width() const { return form_.gates * form_.hidden; }
   Int rows() const { return form_.steps * form_.batch; }
-  // Parts of the workspace: x, W, R where they must be unpacked; x W^T; h, c, gates, r h; biases
-  // and peepholes.
-  std::array<Int, 9> parts() const {
+  // GRU's last gate has panels of its own: its product may come later.
+  std::array<Int, 2> parts_of(std::size_t operand) const {
+    const bool apart = operand == 2 && form_.cell == RecurrentCell::kGru;
+    return {apart ? 2 * form_.hidden : width(), apart ? form_.hidden : 0};
+  }
+  Int depth_of(std::size_t operand) const { return operand == 1 ? form_.input : form_.hidden; }
+  Int panels_bytes(std::size_t operand) const {
+    const auto [first, second] = parts_of(operand);
+    return panel_bytes(isa_, kKind, first, depth_of(operand)) +
+           panel_bytes(isa_, kKind, second, depth_of(operand));
+  }
+  // Direction d of the weights of an operand into panels. room: width() x depth numbers.
+  void pack(std::size_t operand, const void* data, Int d, T* room, char* to) const {
+    const Int depth = depth_of(operand);
+    const Int elems = width() * depth;
+    const T* rows = numbers<T>(isa_, in_[operand], data, d * elems, elems, room);
+    const auto [first, second] = parts_of(operand);
+    pack_panels(isa_, kKind, rows, 1, depth, first, depth, to, threads_);
+    to += panel_bytes(isa_, kKind, first, depth);
+    pack_panels(isa_, kKind, rows + first * depth, 1, depth, second, depth, to, threads_);
+  }
+
+  // Parts of the workspace in numbers: x unpacked; panels of W and R, and room to unpack them; x
+  // W^T; h, c, gates, r h; biases and peepholes.
+  std::array<Int, 10> parts() const {
     const Int n = form_.hidden;
-    const auto unpacked = [&](std::size_t operand, Int elems) {
-      return in_place(operand) || (operand > 0 && !kept_[operand - 1].empty()) ? 0 : elems;
+    const auto panels = [&](std::size_t operand) {
+      return kept_[operand - 1].empty() ? panels_bytes(operand) / static_cast<Int>(sizeof(T)) : 0;
     };
-    return {unpacked(0, rows() * form_.input),
-            unpacked(1, width() * form_.input),
-            unpacked(2, width() * n),
+    const bool unpacks = (kept_[0].empty() && !in_place(1)) || (kept_[1].empty() && !in_place(2));
+    return {in_place(0) ? 0 : rows() * form_.input,
+            panels(1),
+            panels(2),
+            unpacks ? width() * std::max(form_.input, n) : 0,
             rows() * width(),
             form_.batch * n,
             form_.batch * n,
             form_.batch * width(),
             form_.batch * n,
-            3 * width() + 4 * n};
+            2 * width() + 3 * n};
   }
+
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
 
   const Isa& isa_;
   RecurrentForm form_;
@@ -129,7 +163,7 @@ class Layer {
   int threads_;
   DType in_[8], out_[3];
   std::vector<Activation> activations_;
-  std::vector<T> kept_[2];  // w and r unpacked
+  std::vector<Line> kept_[2];  // panels of all directions of w and r
 };
 
 template <typename T>
@@ -143,30 +177,29 @@ class Layer<T>::Pass {
       part += padded(layer.parts()[i]);
     }
     x_ = operand(0, 0, layer.rows() * form_.input, parts_[0]);
-    w_ = weights(1, layer.width() * form_.input, parts_[1]);
-    r_ = weights(2, layer.width() * form_.hidden, parts_[2]);
-    projected_ = parts_[3];
-    h_ = parts_[4];
-    c_ = parts_[5];
-    gates_ = parts_[6];
-    reset_ = parts_[7];
+    w_ = weights(1, parts_[1]);
+    r_ = weights(2, parts_[2]);
+    projected_ = parts_[4];
+    h_ = parts_[5];
+    c_ = parts_[6];
+    gates_ = parts_[7];
+    reset_ = parts_[8];
   }
 
   void run() {
     read_small_operands();
     project();
     for (Int step = 0; step < form_.steps; ++step) {
-      if (form_.cell == RecurrentCell::kGru) {
-        gru_products();
-      } else {
-        recurrent_product(h_, 0, layer_.width(), gates_);
+      recurrent_product(h_, 0, gates_);
+      if (form_.cell == RecurrentCell::kGru && form_.linear_before_reset) {
+        recurrent_product(h_, 1, gates_ + 2 * form_.hidden);
       }
       // Sequences are independent from here on.
       const Int elems = form_.batch * layer_.width();
       parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_,
                      [&](Int b, int) { step_of(step, b); });
       if (needs_second_product()) {
-        recurrent_product(reset_, 2 * form_.hidden, form_.hidden, gates_ + 2 * form_.hidden);
+        recurrent_product(reset_, 1, gates_ + 2 * form_.hidden);
         parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_, [&](Int b, int) {
           if (step < length(b)) gru_end(step, b);
         });
@@ -186,9 +219,13 @@ class Layer<T>::Pass {
   const T* operand(std::size_t i, Int first, Int n, T* room) const {
     return numbers<T>(layer_.isa_, layer_.in_[i], arguments_.inputs[i], first, n, room);
   }
-  const T* weights(std::size_t i, Int n, T* room) const {
-    const std::vector<T>& kept = layer_.kept_[i - 1];
-    return kept.empty() ? operand(i, d_ * n, n, room) : kept.data() + d_ * n;
+  const char* weights(std::size_t i, T* room) const {
+    const std::vector<Line>& kept = layer_.kept_[i - 1];
+    if (!kept.empty()) {
+      return reinterpret_cast<const char*>(kept.data()) + d_ * layer_.panels_bytes(i);
+    }
+    layer_.pack(i, arguments_.inputs[i], d_, parts_[3], reinterpret_cast<char*>(room));
+    return reinterpret_cast<const char*>(room);
   }
   // n numbers of an operand from `first` on, or zeros.
   void copy_operand(std::size_t i, Int first, Int n, T* to) const {
@@ -204,7 +241,7 @@ class Layer<T>::Pass {
   void read_small_operands() {
     const Int n = form_.hidden;
     const Int width = layer_.width();
-    T* place = parts_[8];
+    T* place = parts_[9];
     first_bias_ = place;
     second_bias_ = place + width;
     copy_operand(kRecurrentBias, d_ * 2 * width, 2 * width, place);
@@ -224,8 +261,7 @@ class Layer<T>::Pass {
   // projected[t, b] = x W^T + biases, in the order of x.
   void project() {
     const Int width = layer_.width();
-    const Product product = {kKind,       layer_.rows(), width, form_.input,
-                             form_.input, form_.input,   width};
+    const Product product = {kKind, layer_.rows(), width, form_.input, form_.input, width};
     run_product(layer_.isa_, product, x_, w_, projected_, layer_.threads_);
     parallel_units(layer_.rows(), threads_for(layer_.rows() * width, layer_.threads_),
                    [&](Int row, int) {
@@ -234,16 +270,13 @@ class Layer<T>::Pass {
                    });
   }
 
-  // to[b][..] = states R^T for `count` rows of R from `first` on.
-  void recurrent_product(const T* states, Int first, Int count, T* to) {
+  // to[b][..] = states R^T for the first or second part of R.
+  void recurrent_product(const T* states, std::size_t part, T* to) {
     const Int n = form_.hidden;
-    const Product product = {kKind, form_.batch, count, n, n, n, layer_.width()};
-    run_product(layer_.isa_, product, states, r_ + first * n, to, layer_.threads_);
-  }
-
-  void gru_products() {
-    const Int count = form_.linear_before_reset ? layer_.width() : 2 * form_.hidden;
-    recurrent_product(h_, 0, count, gates_);
+    const auto parts = layer_.parts_of(2);
+    const Product product = {kKind, form_.batch, parts[part], n, n, layer_.width()};
+    const char* panels = r_ + (part == 0 ? 0 : panel_bytes(layer_.isa_, kKind, parts[0], n));
+    run_product(layer_.isa_, product, states, panels, to, layer_.threads_);
   }
 
   void activate(std::size_t which, T* values, Int n) const {
@@ -384,10 +417,10 @@ class Layer<T>::Pass {
   const KernelArguments& arguments_;
   const std::int32_t* lengths_;
   Int d_;
-  std::array<T*, 9> parts_{};
+  std::array<T*, 10> parts_{};
   const T* x_;
-  const T* w_;
-  const T* r_;
+  const char* w_;
+  const char* r_;
   T* projected_;
   T* h_;
   T* c_;
