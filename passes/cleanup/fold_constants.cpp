@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "compiler/interpreter/kernel_attributes.h"
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "kernels/kernel.h"
@@ -30,22 +31,6 @@ kernels::TensorDesc describe_type(const Value& value) {
 bool has_static_type(const Value& value) {
   return value.type.is_tensor() && value.dtype() != DType::kNone &&
          value.tensor_type().has_static_shape();
-}
-
-kernels::Attributes to_kernel_attributes(const std::vector<Attribute>& attributes) {
-  kernels::Attributes out;
-  for (const Attribute& attribute : attributes) {
-    if (const auto* i = std::get_if<std::int64_t>(&attribute.value)) out.set(attribute.name, *i);
-    if (const auto* f = std::get_if<float>(&attribute.value))
-      out.set(attribute.name, static_cast<double>(*f));
-    if (const auto* s = std::get_if<std::string>(&attribute.value)) out.set(attribute.name, *s);
-    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute.value))
-      out.set(attribute.name, *ints);
-    if (const auto* floats = std::get_if<std::vector<float>>(&attribute.value)) {
-      out.set(attribute.name, std::vector<double>(floats->begin(), floats->end()));
-    }
-  }
-  return out;
 }
 
 class ConstantFolder {
