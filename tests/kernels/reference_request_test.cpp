@@ -329,7 +329,7 @@ TEST(KernelTable, SaysWhatIsMissing) {
   EXPECT_THAT(ask("Foo", {}, {}),
               FailsWith(StatusCode::kUnimplemented, HasSubstr("no kernel for operator 'Foo'")));
   EXPECT_THAT(ask("Relu", {desc({2}, DType::kBool)}, {desc({2}, DType::kBool)}),
-              FailsWith(StatusCode::kUnimplemented, HasSubstr("\n  reference: Relu, operand 0")));
+              FailsWith(StatusCode::kUnimplemented, HasSubstr("reference: Relu, operand 0")));
 }
 
 TEST(KernelTable, PutsTheReferenceLast) {
