@@ -69,6 +69,20 @@ struct Clip : Plain {
   }
 };
 
+// The nearest integer, halves to even, and NaN as 0; saturating.
+struct Quantize : WithAlphaBeta {
+  using WithAlphaBeta::WithAlphaBeta;
+  F operator()(F x, F scale, F zero_point) const {
+    const F quotient = round(x / scale);
+    const F place = select(is_nan(quotient), zero(), quotient) + zero_point;
+    return min_or_second(beta, max_or_second(alpha, place));
+  }
+};
+struct Dequantize : Plain {
+  using Plain::Plain;
+  F operator()(F x, F scale, F zero_point) const { return (x - zero_point) * scale; }
+};
+
 }  // namespace
 
 ElementwiseLoop binary_loop(ElementwiseOp op) {
@@ -88,6 +102,8 @@ ElementwiseLoop binary_loop(ElementwiseOp op) {
     case ElementwiseOp::kPRelu: return loop2<PRelu>;
     case ElementwiseOp::kWhere: return loop3<Where>;
     case ElementwiseOp::kClip: return loop3<Clip>;
+    case ElementwiseOp::kQuantize: return loop3<Quantize>;
+    case ElementwiseOp::kDequantize: return loop3<Dequantize>;
     default: return nullptr;
   }
 }

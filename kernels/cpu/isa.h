@@ -90,6 +90,8 @@ enum class ElementwiseOp : std::uint8_t {
   // three operands
   kWhere,
   kClip,
+  kQuantize,    // x, scale, zero; parameters: the ends of the result
+  kDequantize,  // x, scale, zero
   kPowGrad,
   // dy, x or y -> dx
   kReluGrad,
@@ -125,7 +127,24 @@ using TypedLoop = void (*)(const void* const* x, void* y, std::int64_t n, const 
 // to[i] = from[i] in another type.
 using CastLoop = void (*)(const void* from, void* to, std::int64_t n);
 
-enum class ReduceOp : std::uint8_t { kSum, kSumSquare, kMax, kMin, kProd };
+// best[i] and place[i] become x[i] and `row` where x[i] is beyond best[i], NaN beyond every number.
+using ArgRows = void (*)(const void* x, std::int64_t row, void* best, std::int64_t* place,
+                         std::int64_t n);
+
+enum class ReduceOp : std::uint8_t { kSum, kSumSquare, kSumAbs, kMax, kMin, kProd };
+
+// Reductions of one type. Sums and products are accumulated in double for double and in int64,
+// wrapping, for integers; greatest and least elements in their own type.
+struct TypedReduction {
+  DType accumulator;
+  // acc = op(acc, x[0], .., x[n - 1])
+  void (*run)(const void* x, std::int64_t n, void* acc);
+  // acc[c] = op(acc[c], x[r * stride + c])
+  void (*rows)(const void* x, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+               void* acc);
+  // acc[c] = what leaves every number as it is
+  void (*clear)(void* acc, std::int64_t columns);
+};
 
 // Sums for one channel or row; see batch_norm.cpp.
 struct Moments {
@@ -160,8 +179,14 @@ struct Isa {
   // numbers get a set last bit.
   CastLoop (*cast_to_odd)(DType from);
 
+  // Null functions where there is none (bool: as uint8).
+  TypedReduction (*typed_reduction)(ReduceOp op, DType dtype);
+
+  // Greatest or least; of equal ones the first or the last. Null for 16-bit floats and bool.
+  ArgRows (*arg_rows)(DType dtype, bool least, bool last);
+
   // Reduction of n numbers, and acc[c] = op(acc[c], x[r * stride + c]). Partial results of
-  // kSumSquare are joined by kSum.
+  // kSumSquare and kSumAbs are joined by kSum.
   float (*reduce_run)(ReduceOp op, const float* x, std::int64_t n);
   void (*reduce_rows)(ReduceOp op, const float* x, std::int64_t rows, std::int64_t columns,
                       std::int64_t stride, float* acc);

@@ -6,12 +6,14 @@
 
 namespace mezzo::kernels::MEZZO_ISA {
 
+using cpu::ArgRows;
 using cpu::CastLoop;
 using cpu::ElementwiseLoop;
 using cpu::ElementwiseOp;
 using cpu::Moments;
 using cpu::ReduceOp;
 using cpu::TypedLoop;
+using cpu::TypedReduction;
 using Int = std::int64_t;
 
 // pack_isa.cpp
@@ -35,6 +37,12 @@ CastLoop cast_to_odd(DType from);
 // reduce_isa.cpp
 float reduce_run(ReduceOp op, const float* x, Int n);
 void reduce_rows(ReduceOp op, const float* x, Int rows, Int columns, Int stride, float* acc);
+
+// typed_reduce_isa.cpp
+TypedReduction typed_reduction(ReduceOp op, DType dtype);
+
+// arg_isa.cpp
+ArgRows arg_rows(DType dtype, bool least, bool last);
 
 // softmax_isa.cpp
 void softmax(const float* x, float* y, Int n, Int width, bool log);

@@ -1,14 +1,13 @@
-// Reductions over any set of dims: SumTo, Reduce*, GlobalAveragePool, ConvGradBias.
+// Reductions of float32, float16 and bfloat16 over any set of dims: SumTo, Reduce*,
+// GlobalAveragePool, ConvGradBias.
 //
-// The dims of x, in the order of its memory, are joined into groups that are kept or reduced as a
-// whole. If the innermost group is reduced, a unit of work sums runs of memory into one number; if
+// If the innermost group of dims is reduced, a unit of work sums runs of memory into one number; if
 // it is kept, it adds rows of memory into a row of `tile` numbers. Long sums are cut into chunks
 // by rules that see only the shape, so the bits do not depend on the threads; the chunks' partial
 // results meet in the workspace and are joined in order.
-#include <array>
 #include <cmath>
 
-#include "kernels/cpu/common.h"
+#include "kernels/cpu/reduce_shape.h"
 
 namespace mezzo::kernels::cpu {
 namespace {
@@ -19,32 +18,21 @@ constexpr Int kMostChunks = 64;  // per result
 constexpr Int kTile = 4096;      // columns per unit where the innermost group is kept
 constexpr Int kNarrow = 32;      // below so many columns, several rows are taken as one
 
-struct Group {
-  Int size;
-  Int stride;  // in elements of x
-};
-
-struct Plan {
+struct Plan : ReduceShape {
   const Isa* isa = nullptr;
   ReduceOp op = ReduceOp::kSum;
   float factor = 1.0F;  // of the result
   bool root = false;
+  bool logarithm = false;
   int threads = 1;
   DType in = DType::kNone;
   DType out = DType::kNone;
-  // Outermost first. The innermost group of x is left out of both and stands in `columns` (kept)
-  // or `run` (reduced); the other of these is 1.
-  std::vector<Group> kept;
-  std::vector<Group> reduced;
-  Int columns = 1;
-  Int run = 1;
-  Int outer = 1;   // product of the kept sizes
-  Int rows = 1;    // product of the reduced sizes
   Int chunks = 1;  // of the reduction
   Int tiles = 1;   // of the columns
 
-  bool by_column() const { return run == 1; }
-  ReduceOp join() const { return op == ReduceOp::kSumSquare ? ReduceOp::kSum : op; }
+  ReduceOp join() const {
+    return op == ReduceOp::kSumSquare || op == ReduceOp::kSumAbs ? ReduceOp::kSum : op;
+  }
   float identity() const {
     if (op == ReduceOp::kMax) return -INFINITY;
     if (op == ReduceOp::kMin) return INFINITY;
@@ -52,18 +40,10 @@ struct Plan {
   }
 };
 
-Int offset_of(const std::vector<Group>& groups, Int index) {
-  Int offset = 0;
-  for (std::size_t g = groups.size(); g > 0; --g) {
-    offset += index % groups[g - 1].size * groups[g - 1].stride;
-    index /= groups[g - 1].size;
-  }
-  return offset;
-}
-
 float join_two(const Plan& plan, float a, float b) {
   switch (plan.op) {
     case ReduceOp::kSum:
+    case ReduceOp::kSumAbs:
     case ReduceOp::kSumSquare: return a + b;
     case ReduceOp::kProd: return a * b;
     case ReduceOp::kMax: return a > b || std::isnan(a) ? a : b;
@@ -168,6 +148,7 @@ void finish(const Plan& plan, float* values, Int n, void* y, Int first) {
   for (Int i = 0; i < n; ++i) {
     values[i] *= plan.factor;
     if (plan.root) values[i] = std::sqrt(values[i]);
+    if (plan.logarithm) values[i] = std::log(values[i]);
   }
   plan.isa->pack(plan.out, values, at(y, first, plan.out), n);
 }
@@ -217,35 +198,6 @@ void run_plan(const Plan& plan, const KernelArguments& arguments) {
   }
 }
 
-// Fills the groups from x and a mark for every dim; sizes of 1 belong anywhere.
-void make_groups(const TensorDesc& x, const std::vector<bool>& is_reduced, Plan& plan) {
-  const Dims strides = strides_within(x, x.dims);
-  const auto order = memory_order(x.dims.size(), x.layout);
-  struct Joined {
-    Group group;
-    bool reduced;
-  };
-  std::vector<Joined> joined;
-  for (const std::size_t dim : order) {
-    if (x.dims[dim] == 1) continue;
-    if (!joined.empty() && joined.back().reduced == is_reduced[dim]) {
-      joined.back().group.size *= x.dims[dim];
-      joined.back().group.stride = strides[dim];
-    } else {
-      joined.push_back({{x.dims[dim], strides[dim]}, is_reduced[dim]});
-    }
-  }
-  if (!joined.empty()) {
-    (joined.back().reduced ? plan.run : plan.columns) = joined.back().group.size;
-    joined.pop_back();
-  }
-  for (const Joined& entry : joined) {
-    (entry.reduced ? plan.reduced : plan.kept).push_back(entry.group);
-    (entry.reduced ? plan.rows : plan.outer) *= entry.group.size;
-  }
-  plan.tiles = plan.by_column() ? ceil_div(plan.columns, kTile) : 1;
-}
-
 // How many chunks: as many as leave every unit some work, none if the results alone give units
 // enough.
 void choose_chunks(Plan& plan) {
@@ -256,60 +208,15 @@ void choose_chunks(Plan& plan) {
   plan.chunks = std::clamp<Int>(work / kChunk, 1, kMostChunks);
 }
 
-// The marks of the dims, for each family of operators.
-std::vector<bool> reduced_dims(const KernelRequest& request) {
-  const TensorDesc& x = request.inputs[0];
-  const std::size_t rank = x.dims.size();
-  std::vector<bool> marks(rank, false);
-  if (request.op == "SumTo") {
-    const Dims& to = request.outputs[0].dims;
-    for (std::size_t dim = 0; dim < rank; ++dim) {
-      const std::size_t missing = rank - to.size();
-      marks[dim] = dim < missing || (to[dim - missing] == 1 && x.dims[dim] != 1);
-    }
-  } else if (request.op == "GlobalAveragePool") {
-    for (std::size_t dim = 2; dim < rank; ++dim) marks[dim] = true;
-  } else if (request.op == "ConvGradBias") {
-    for (std::size_t dim = 0; dim < rank; ++dim) marks[dim] = dim != 1;
-  } else {
-    const Dims axes = request.attributes.get_ints("axes");
-    for (const Int axis : axes) {
-      marks[static_cast<std::size_t>(axis < 0 ? axis + static_cast<Int>(rank) : axis)] = true;
-    }
-    if (axes.empty() && request.attributes.get_int("noop_with_empty_axes", 0) == 0) {
-      marks.assign(rank, true);
-    }
-  }
-  return marks;
-}
-
-// The kept elements of y must come in the order in which x holds them.
-Status check_order(const KernelRequest& request, const std::vector<bool>& marks) {
-  const TensorDesc& x = request.inputs[0];
-  const TensorDesc& y = request.outputs[0];
-  Dims with_ones;
-  for (std::size_t dim = 0; dim < x.dims.size(); ++dim) {
-    with_ones.push_back(marks[dim] ? 1 : x.dims[dim]);
-  }
-  TensorDesc dense = y;
-  dense.dims = with_ones;
-  if (y.dims.size() != x.dims.size()) dense.layout = Layout::kRowMajor;
-  if (y.layout != dense.layout) return unimplemented("a channels-last result of lower rank");
-  TensorDesc in_order = dense;
-  in_order.layout = x.layout;
-  if (strides_within(dense, with_ones) != strides_within(in_order, with_ones)) {
-    return unimplemented("operand and result in different layouts");
-  }
-  return ok_status();
-}
-
 void choose_op(const KernelRequest& request, Plan& plan) {
   const std::string& name = request.op;
   if (name == "ReduceMax") plan.op = ReduceOp::kMax;
   if (name == "ReduceMin") plan.op = ReduceOp::kMin;
   if (name == "ReduceProd") plan.op = ReduceOp::kProd;
   if (name == "ReduceSumSquare" || name == "ReduceL2") plan.op = ReduceOp::kSumSquare;
+  if (name == "ReduceL1") plan.op = ReduceOp::kSumAbs;
   plan.root = name == "ReduceL2";
+  plan.logarithm = name == "ReduceLogSum";
   if (name == "ReduceMean" || name == "GlobalAveragePool") {
     plan.factor = static_cast<float>(1.0 / static_cast<double>(plan.rows * plan.run));
   }
@@ -318,6 +225,7 @@ void choose_op(const KernelRequest& request, Plan& plan) {
 }  // namespace
 
 Prepared prepare_reduce(const KernelRequest& request, const Isa& isa) {
+  if (!is_packed_float(request.inputs[0].dtype)) return prepare_typed_reduce(request, isa);
   MEZZO_RETURN_IF_ERROR(expect_packed_floats(request));
   Plan plan;
   plan.isa = &isa;
@@ -328,6 +236,7 @@ Prepared prepare_reduce(const KernelRequest& request, const Isa& isa) {
   MEZZO_RETURN_IF_ERROR(check_order(request, marks));
   if (request.inputs[0].elems() == 0) return unimplemented("an empty operand");
   make_groups(request.inputs[0], marks, plan);
+  plan.tiles = plan.by_column() ? ceil_div(plan.columns, kTile) : 1;
   choose_op(request, plan);
   choose_chunks(plan);
   const Int partials = plan.chunks == 1 ? 0 : plan.chunks * plan.outer * plan.columns;

@@ -16,6 +16,11 @@ struct SumSquare {
   static F add(F acc, F x) { return fma(x, x, acc); }
   static F join(F a, F b) { return a + b; }
 };
+struct SumAbs {
+  static constexpr float kIdentity = 0.0F;
+  static F add(F acc, F x) { return acc + abs(x); }
+  static F join(F a, F b) { return a + b; }
+};
 struct Prod {
   static constexpr float kIdentity = 1.0F;
   static F add(F acc, F x) { return acc * x; }
@@ -89,6 +94,7 @@ float reduce_run(ReduceOp op, const float* x, Int n) {
   switch (op) {
     case ReduceOp::kSum: return run<Sum>(x, n);
     case ReduceOp::kSumSquare: return run<SumSquare>(x, n);
+    case ReduceOp::kSumAbs: return run<SumAbs>(x, n);
     case ReduceOp::kMax: return run<Max>(x, n);
     case ReduceOp::kMin: return run<Min>(x, n);
     case ReduceOp::kProd: return run<Prod>(x, n);
@@ -100,6 +106,7 @@ void reduce_rows(ReduceOp op, const float* x, Int rows, Int columns, Int stride,
   switch (op) {
     case ReduceOp::kSum: return rows_into<Sum>(x, rows, columns, stride, acc);
     case ReduceOp::kSumSquare: return rows_into<SumSquare>(x, rows, columns, stride, acc);
+    case ReduceOp::kSumAbs: return rows_into<SumAbs>(x, rows, columns, stride, acc);
     case ReduceOp::kMax: return rows_into<Max>(x, rows, columns, stride, acc);
     case ReduceOp::kMin: return rows_into<Min>(x, rows, columns, stride, acc);
     case ReduceOp::kProd: return rows_into<Prod>(x, rows, columns, stride, acc);

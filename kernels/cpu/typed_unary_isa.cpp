@@ -1,5 +1,5 @@
 // Functions of one operand on double and integers, and on float where vec_math.h has no vector
-// form; Clip. Formulas: kernels/README.md and ONNX.
+// form; Clip and DequantizeLinear. Formulas: kernels/README.md and ONNX.
 #include "kernels/cpu/typed_loops.h"
 
 namespace mezzo::kernels::MEZZO_ISA {
@@ -173,6 +173,11 @@ struct Clip : Bare {
   }
 };
 
+struct Dequantize : Bare {
+  using Bare::Bare;
+  double operator()(double x, double scale, double zero) const { return (x - zero) * scale; }
+};
+
 TypedLoop double_or_null(DType dtype, TypedLoop loop) {
   return dtype == DType::kFloat64 ? loop : nullptr;
 }
@@ -239,6 +244,8 @@ TypedLoop typed_unary(ElementwiseOp op, DType dtype) {
     case ElementwiseOp::kSign: return number_map<Sign>(dtype);
     case ElementwiseOp::kBitNot: return integer_map<BitNot>(dtype);
     case ElementwiseOp::kClip: return clip(dtype);
+    case ElementwiseOp::kDequantize:
+      return double_or_null(dtype, typed3<Dequantize, double, double, double, double>);
     default: return activation(op, dtype);
   }
 }

@@ -90,6 +90,10 @@ std::vector<BenchCase> typed_cases() {
   const TensorDesc f64 = of(DType::kFloat64, flat), i64 = of(DType::kInt64, flat);
   const TensorDesc i32 = of(DType::kInt32, flat), u8 = of(DType::kUInt8, flat);
   const TensorDesc truth = of(DType::kBool, flat);
+  Attributes first, last, along_last;
+  first.set("axes", Dims{0});
+  last.set("axes", Dims{1});
+  along_last.set("axis", std::int64_t{1});
   return {
       {"Add f64", request_of("Add", {f64, f64}, {f64})},
       {"Add i64", request_of("Add", {i64, i64}, {i64})},
@@ -115,6 +119,26 @@ std::vector<BenchCase> typed_cases() {
       {"Cast f64 f16", request_of("Cast", {f64}, {f16(flat)})},
       {"Cast bool f32", request_of("Cast", {truth}, {f32(flat)})},
       {"Cast u8 f32", request_of("Cast", {u8}, {f32(flat)})},
+      {"Sum of 3 f32", request_of("Sum", {f32(flat), f32(flat), f32(flat)}, {f32(flat)})},
+      {"ReduceSum f64 rows",
+       request_of("ReduceSum", {f64}, {of(DType::kFloat64, {4096, 1})}, last)},
+      {"ReduceSum i64 columns",
+       request_of("ReduceSum", {i64}, {of(DType::kInt64, {1, 4096})}, first)},
+      {"ReduceMax i32 rows", request_of("ReduceMax", {i32}, {of(DType::kInt32, {4096, 1})}, last)},
+      {"ReduceL1 f32 rows", request_of("ReduceL1", {f32(flat)}, {f32({4096, 1})}, last)},
+      {"ArgMax f32 rows",
+       request_of("ArgMax", {f32(flat)}, {of(DType::kInt64, {4096, 1})}, along_last)},
+      {"ArgMax f32 columns", request_of("ArgMax", {f32(flat)}, {of(DType::kInt64, {1, 4096})})},
+      {"CumSum f32 rows", request_of("CumSum", {f32(flat)}, {f32(flat)}, along_last)},
+      {"CumSum i64 columns", request_of("CumSum", {i64}, {i64})},
+      {"QuantizeLinear f32 u8",
+       request_of("QuantizeLinear", {f32(flat), f32({}), of(DType::kUInt8, {})}, {u8})},
+      {"QuantizeLinear f32 u8 per row",
+       request_of("QuantizeLinear", {f32(flat), f32({4096}), of(DType::kUInt8, {4096})}, {u8})},
+      {"DequantizeLinear u8 f32",
+       request_of("DequantizeLinear", {u8, f32({}), of(DType::kUInt8, {})}, {f32(flat)})},
+      {"DynamicQuantizeLinear",
+       request_of("DynamicQuantizeLinear", {f32(flat)}, {u8, f32({}), of(DType::kUInt8, {})})},
   };
 }
 

@@ -33,6 +33,35 @@ TEST(CpuAddN, SumsInOrder) {
   }
 }
 
+TEST(CpuAddN, SumsAndMeansOfEveryType) {
+  Engine engine(13);
+  for (int round = 0; round < 60; ++round) {
+    CpuCase test;
+    const char* ops[] = {"AddN", "Sum", "Mean"};
+    test.request.op = ops[round % 3];
+    const bool real = round % 3 == 2 || draw(engine, 0, 1) == 0;
+    const DType integer = draw_integer_type(engine);
+    const bool wide = draw(engine, 0, 1) == 0;
+    const auto dims = any_dims(engine);
+    const std::int64_t count = draw(engine, 1, 5);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const DType dtype = !real ? integer : wide ? DType::kFloat64 : draw_float(engine);
+      const bool single = test.request.op != "AddN" && i > 0 && draw(engine, 0, 2) == 0;
+      test.request.inputs.push_back(tensor(dtype, single ? std::vector<std::int64_t>{} : dims));
+      const TensorDesc& x = test.request.inputs.back();
+      test.operands.push_back(real ? draw_numbers(engine, x, 1.0)
+                                   : draw_integers(engine, x, 0, 100));
+    }
+    const DType out = !real ? integer : wide ? DType::kFloat64 : draw_float(engine);
+    test.request.outputs = {tensor(out, dims)};
+    test.exact = !real;
+    test.accum = wide ? DType::kFloat64 : DType::kFloat32;
+    test.cancels = 1.0;
+    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    if (HasFailure()) return;
+  }
+}
+
 TEST(CpuCast, EqualsTheReferenceInBits) {
   Engine engine(11);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64,

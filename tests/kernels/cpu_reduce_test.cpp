@@ -33,41 +33,157 @@ Dims reduce_dims(Engine& engine) {
   }
 }
 
+// Random axes in the attributes, and the dims of the result.
+Dims draw_reduction(Engine& engine, const Dims& dims, KernelRequest& request) {
+  Dims axes;
+  Dims kept;
+  const bool keepdims = draw(engine, 0, 1) == 1;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (draw(engine, 0, 1) == 1) {
+      axes.push_back(static_cast<std::int64_t>(i) -
+                     (draw(engine, 0, 1) == 1 ? static_cast<std::int64_t>(dims.size()) : 0));
+      if (keepdims) kept.push_back(1);
+    } else {
+      kept.push_back(dims[i]);
+    }
+  }
+  if (axes.empty()) kept = keepdims ? Dims(dims.size(), 1) : Dims{};
+  request.attributes.set("axes", axes);
+  request.attributes.set("keepdims", std::int64_t{keepdims ? 1 : 0});
+  return kept;
+}
+
+CpuCase float_reduction(Engine& engine, const std::string& op, DType in, DType out) {
+  CpuCase test;
+  test.request.op = op;
+  const Dims dims = reduce_dims(engine);
+  const Dims kept = draw_reduction(engine, dims, test.request);
+  test.request.inputs = {tensor(in, dims)};
+  test.request.outputs = {tensor(out, kept)};
+  const bool orders = op == "ReduceMax" || op == "ReduceMin";
+  const bool specials = orders && draw(engine, 0, 1) == 0;
+  test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, specials)};
+  for (double& x : test.operands[0]) {
+    // Products near 1, or they leave the range at once; sums with a logarithm.
+    if (op == "ReduceProd") x = x < 0.0 ? 1.0 - 0x1p-6 : -1.0 - 0x1p-6;
+    if (op == "ReduceLogSum") x = std::fabs(x) + 1.0;
+  }
+  test.depth = product(dims) / std::max<std::int64_t>(product(kept), 1) + 4;
+  test.cancels = 1.0;
+  return test;
+}
+
+constexpr const char* kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax",
+                                       "ReduceMin", "ReduceProd", "ReduceSumSquare",
+                                       "ReduceL2",  "ReduceL1",   "ReduceLogSum"};
+
 TEST(CpuReduce, EveryKindOverRandomAxes) {
   Engine engine(21);
-  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                         "ReduceSumSquare", "ReduceL2"}) {
+  for (const char* op : kReductions) {
     for (int round = 0; round < 30; ++round) {
-      CpuCase test;
-      test.request.op = op;
-      const Dims dims = reduce_dims(engine);
-      Dims axes;
-      Dims kept;
-      const bool keepdims = draw(engine, 0, 1) == 1;
-      for (std::size_t i = 0; i < dims.size(); ++i) {
-        if (draw(engine, 0, 1) == 1) {
-          axes.push_back(static_cast<std::int64_t>(i) -
-                         (draw(engine, 0, 1) == 1 ? static_cast<std::int64_t>(dims.size()) : 0));
-          if (keepdims) kept.push_back(1);
-        } else {
-          kept.push_back(dims[i]);
-        }
-      }
-      if (axes.empty()) kept = keepdims ? Dims(dims.size(), 1) : Dims{};
-      test.request.attributes.set("axes", axes);
-      test.request.attributes.set("keepdims", std::int64_t{keepdims ? 1 : 0});
-      test.request.inputs = {tensor(draw_float(engine), dims)};
-      test.request.outputs = {tensor(draw_float(engine), kept)};
-      const bool orders = std::string(op) == "ReduceMax" || std::string(op) == "ReduceMin";
-      test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, orders && round % 2 == 0)};
-      if (std::string(op) == "ReduceProd") {  // near 1, or it leaves the range at once
-        for (double& x : test.operands[0]) x = x < 0.0 ? 1.0 - 0x1p-6 : -1.0 - 0x1p-6;
-      }
-      test.depth = product(dims) / std::max<std::int64_t>(product(kept), 1) + 2;
-      test.cancels = 1.0;
+      const CpuCase test = float_reduction(engine, op, draw_float(engine), draw_float(engine));
       ASSERT_NO_FATAL_FAILURE(check_cpu(test));
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST(CpuReduce, Doubles) {
+  Engine engine(23);
+  for (const char* op : kReductions) {
+    for (int round = 0; round < 12; ++round) {
+      const DType out = round % 3 == 0 ? draw_float(engine) : DType::kFloat64;
+      CpuCase test = float_reduction(engine, op, DType::kFloat64, out);
+      test.accum = DType::kFloat64;
+      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(CpuReduce, IntegersAndTruthValuesAreExact) {
+  Engine engine(24);
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
+                         "ReduceSumSquare", "ReduceL1"}) {
+    for (int round = 0; round < 16; ++round) {
+      CpuCase test;
+      test.exact = true;
+      test.request.op = op;
+      const std::string name = op;
+      DType dtype = draw_integer_type(engine);
+      if (name == "ReduceMean" && dtype_bits(dtype) == 64) dtype = DType::kInt32;
+      const bool truth = (name == "ReduceMax" || name == "ReduceMin") && round % 4 == 0;
+      if (truth) dtype = DType::kBool;
+      const Dims dims = reduce_dims(engine);
+      const Dims kept = draw_reduction(engine, dims, test.request);
+      test.request.inputs = {tensor(dtype, dims)};
+      test.request.outputs = {tensor(dtype, kept)};
+      test.operands = {draw_integers(engine, test.request.inputs[0],
+                                     is_signed_type(dtype) ? -100 : 0, truth ? 1 : 100)};
+      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Lines along an axis: rank 1 to 3, the axis anywhere.
+TensorDesc draw_lines(Engine& engine, DType dtype, KernelRequest& request) {
+  Dims dims = {draw(engine, 1, 5), draw(engine, 1, 1300)};
+  if (draw(engine, 0, 1) == 1) std::swap(dims[0], dims[1]);
+  if (draw(engine, 0, 2) == 0) dims.push_back(draw(engine, 1, 30));
+  request.attributes.set("axis", draw(engine, -static_cast<std::int64_t>(dims.size()),
+                                      static_cast<std::int64_t>(dims.size()) - 1));
+  return tensor(dtype, dims);
+}
+
+TEST(CpuArgExtreme, FirstAndLastOfEveryType) {
+  Engine engine(25);
+  for (int round = 0; round < 80; ++round) {
+    CpuCase test;
+    test.exact = true;
+    test.request.op = round % 2 == 0 ? "ArgMax" : "ArgMin";
+    const DType dtype = round % 4 == 0   ? draw_integer_type(engine)
+                        : round % 5 == 0 ? DType::kFloat64
+                                         : draw_float(engine);
+    const TensorDesc x = draw_lines(engine, dtype, test.request);
+    test.request.inputs = {x};
+    TensorDesc y = x;
+    y.dtype = DType::kInt64;
+    const std::int64_t axis = test.request.attributes.get_int("axis", 0);
+    y.dims[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(x.dims.size())
+                                             : axis)] = 1;
+    test.request.outputs = {y};
+    test.request.attributes.set("select_last_index", draw(engine, 0, 1));
+    // Few different numbers, so that many are equal; now and then NaN.
+    test.operands = {draw_integers(engine, x, is_signed_type(dtype) ? -3 : 0, 40)};
+    for (double& number : test.operands[0]) {
+      if (is_floating(dtype) && round % 8 == 1 && draw(engine, 0, 900) == 0) number = NAN;
+    }
+    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CpuScan, EveryTypeAndDirection) {
+  Engine engine(26);
+  for (int round = 0; round < 80; ++round) {
+    CpuCase test;
+    test.request.op = round % 2 == 0 ? "CumSum" : "CumProd";
+    const bool real = round % 3 != 0;
+    const DType dtype = !real            ? draw_integer_type(engine)
+                        : round % 5 == 0 ? DType::kFloat64
+                                         : draw_float(engine);
+    test.request.inputs = {draw_lines(engine, dtype, test.request)};
+    test.request.outputs = test.request.inputs;
+    test.request.attributes.set("exclusive", draw(engine, 0, 1));
+    test.request.attributes.set("reverse", draw(engine, 0, 1));
+    // Doubles added in the reference's order: the same bits.
+    test.exact = true;
+    const TensorDesc& x = test.request.inputs[0];
+    test.operands = {real ? draw_numbers(engine, x, 1.0)
+                          : draw_integers(engine, x, is_signed_type(dtype) ? -9 : 0, 9)};
+    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    if (HasFailure()) return;
   }
 }
 
