@@ -14,6 +14,7 @@ bool has_batch_transpose(const Node& node) {
 }  // namespace
 
 Status lower_fused_matmul(const Node& node, LoweredOp& lowered) {
+  MEZZO_RETURN_IF_ERROR(require_operand(node, 1));
   MEZZO_ASSIGN_OR_RETURN(const std::int64_t a_rank, known_rank(node, *node.operand(0)));
   MEZZO_ASSIGN_OR_RETURN(const std::int64_t b_rank, known_rank(node, *node.operand(1)));
   if (has_batch_transpose(node) || a_rank != b_rank || a_rank < 2) {

@@ -5,7 +5,9 @@
 
 #include "compiler/ops/decompose_rules.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/lowering_helpers.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/schema.h"
 
 namespace mezzo {
 namespace {
@@ -52,6 +54,8 @@ bool is_differentiated_decomposed(const Node& node) {
 StatusOr<bool> decompose(Node& node, const Model* model) {
   const Rule rule = rule_for(node);
   if (rule == nullptr) return expand_function_body(node, model);
+  if (needs_first_operand(node)) MEZZO_RETURN_IF_ERROR(require_operand(node, 0));
+  if (needs_first_result(node)) MEZZO_RETURN_IF_ERROR(require_result(node, 0));
   Graph& graph = *node.graph();
   Builder builder(
       graph, [model](Node& inner) { return infer_types(inner, model); }, &node);

@@ -1,7 +1,9 @@
 // From a node to what the runtime executes.
 #include <string>
 
+#include "compiler/ops/lowering_helpers.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/ops/schema.h"
 #include "compiler/support/text.h"
 
 namespace mezzo {
@@ -55,7 +57,11 @@ StatusOr<LoweredOp> lower(const Node& node) {
   for (const Attribute& attribute : node.attributes()) {
     if (is_kernel_attribute(attribute)) lowered.attributes.push_back(attribute);
   }
-  if (op->lower != kLowerAsIs) MEZZO_RETURN_IF_ERROR(op->lower(node, lowered));
+  if (op->lower != kLowerAsIs) {
+    if (needs_first_operand(node)) MEZZO_RETURN_IF_ERROR(require_operand(node, 0));
+    if (needs_first_result(node)) MEZZO_RETURN_IF_ERROR(require_result(node, 0));
+    MEZZO_RETURN_IF_ERROR(op->lower(node, lowered));
+  }
   if (lowered.alias) MEZZO_RETURN_IF_ERROR(check_alias(node, lowered));
   return lowered;
 }

@@ -24,6 +24,16 @@ void keep_operands(LoweredOp& lowered, std::size_t count) {
   if (lowered.operands.size() > count) lowered.operands.resize(count);
 }
 
+Status require_operand(const Node& node, std::size_t index) {
+  if (node.operand(index) != nullptr) return ok_status();
+  return invalid_argument(describe(node) + ": operand " + std::to_string(index) + " is missing");
+}
+
+Status require_result(const Node& node, std::size_t index) {
+  if (node.result(index) != nullptr) return ok_status();
+  return invalid_argument(describe(node) + ": result " + std::to_string(index) + " is missing");
+}
+
 StatusOr<std::int64_t> known_rank(const Node& node, const Value& value) {
   if (value.type.is_tensor() && value.tensor_type().shape) {
     return static_cast<std::int64_t>(value.tensor_type().shape->size());

@@ -16,6 +16,11 @@ void erase_attribute(LoweredOp& lowered, std::string_view name);
 // Keeps the first `count` operands.
 void keep_operands(LoweredOp& lowered, std::size_t count);
 
+// InvalidArgument where operand or result `index` is absent; rules ask before they look at one that
+// the operator cannot do without.
+Status require_operand(const Node& node, std::size_t index);
+Status require_result(const Node& node, std::size_t index);
+
 // Rank of an operand or result. Unimplemented where inference could not tell.
 StatusOr<std::int64_t> known_rank(const Node& node, const Value& value);
 

@@ -150,6 +150,7 @@ Status lower_conv_grad_input(const Node& node, LoweredOp& lowered) {
 }
 
 Status lower_conv_grad_weight(const Node& node, LoweredOp& lowered) {
+  MEZZO_RETURN_IF_ERROR(require_operand(node, 1));
   MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *node.operand(1), node.result(0)));
   for (auto& [name, value] : window_attributes(window))
     set_attribute(lowered, name, std::move(value));

@@ -232,4 +232,16 @@ std::int64_t first_opset_giving(std::string_view op_type, std::string_view domai
   });
 }
 
+bool needs_first_operand(const Node& node) {
+  const auto* schema = find_schema(node.op_type(), node.domain(), newest_opset(node.domain()));
+  if (schema == nullptr) return true;
+  return !schema->inputs().empty() && schema->inputs()[0].GetOption() != onnx::OpSchema::Optional;
+}
+
+bool needs_first_result(const Node& node) {
+  const auto* schema = find_schema(node.op_type(), node.domain(), newest_opset(node.domain()));
+  if (schema == nullptr) return true;
+  return !schema->outputs().empty() && schema->outputs()[0].GetOption() == onnx::OpSchema::Single;
+}
+
 }  // namespace mezzo

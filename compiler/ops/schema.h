@@ -22,6 +22,11 @@ std::optional<bool> operand_accepts(const Node& node, std::size_t index, DType d
 std::optional<bool> result_accepts(const Node& node, std::size_t index, DType dtype,
                                    std::int64_t opset);
 
+// Can the operator not do without its first operand or result? By its newest schema; true where
+// there is none.
+bool needs_first_operand(const Node& node);
+bool needs_first_result(const Node& node);
+
 // The type variable of an operand or result ("T"), equal for all that must share a type; "" for a
 // fixed type or unknown.
 std::string_view operand_type_variable(const Node& node, std::size_t index, std::int64_t opset);

@@ -176,6 +176,7 @@ Status lower_qlinear_conv(const Node& node, LoweredOp& lowered) {
 // Where the result asked for is larger than what the windows give without pads, the rest is
 // output_padding: results behind the last window.
 Status lower_conv_transpose(const Node& node, LoweredOp& lowered) {
+  MEZZO_RETURN_IF_ERROR(require_operand(node, 1));
   MEZZO_ASSIGN_OR_RETURN(
       const Window window,
       transposed_window_of(node, *node.operand(0), *node.operand(1), *node.result(0)));
