@@ -70,7 +70,9 @@ TEST(Completeness, OursHaveTypeRules) {
     if (op->domain == kMezzoDomain) {
       EXPECT_NE(op->infer_types, kFromSchema) << name_of(*op);
     }
-    if (op->domain.empty()) {
+    // The schema's rule for Range refuses operands of one dimension that ONNX's own function bodies
+    // give it.
+    if (op->domain.empty() && op->name != "Range") {
       EXPECT_EQ(op->infer_types, kFromSchema) << name_of(*op);
     }
   }
