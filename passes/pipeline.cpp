@@ -5,6 +5,7 @@
 
 #include "compiler/support/text.h"
 #include "passes/autodiff/differentiate.h"
+#include "passes/autodiff/expand_gradients.h"
 #include "passes/autodiff/prepare_training.h"
 #include "passes/cleanup/dce.h"
 #include "passes/cleanup/decompose.h"
@@ -37,6 +38,8 @@ constexpr std::array kPasses = {
     PassInfo{"share-functions", share_functions, "makes functions of the bodies in calls"},
     PassInfo{"inline-functions", inline_functions, "puts functions in the place of their calls"},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
+    PassInfo{"expand-gradients", expand_gradients,
+             "spells out the operator Gradient of ONNX's training preview"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
     PassInfo{"decompose-for-gradient", decompose_for_gradient,
              "spells out operators that have no gradient rule"},
@@ -72,7 +75,8 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
 // these fold to may let more be decomposed (a Tile whose repeats were computed).
 std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first,
                                              bool for_training = false) {
-  std::vector<const PassInfo*> passes = by_name({"inline-functions", "raise-to-current"});
+  std::vector<const PassInfo*> passes =
+      by_name({"inline-functions", "raise-to-current", "expand-gradients"});
   for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
   for (int round = 0; round < 2; ++round) {
     if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
@@ -174,7 +178,7 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
 std::vector<const PassInfo*> interpreter_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (!ctx.policy.force_fp32) passes = convert_pipeline(ctx);
-  for (const PassInfo* pass : by_name({"inline-functions", "raise-to-current"}))
+  for (const PassInfo* pass : by_name({"inline-functions", "raise-to-current", "expand-gradients"}))
     passes.push_back(pass);
   return passes;
 }

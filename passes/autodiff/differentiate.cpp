@@ -13,12 +13,12 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/builder.h"
 #include "compiler/ops/op_def.h"
 #include "passes/autodiff/activity.h"
+#include "passes/autodiff/reverse_sweep.h"
 #include "passes/autodiff/select_parameters.h"
 
 namespace mezzo::passes {
@@ -41,21 +41,24 @@ class Differentiator {
     }
     const ValueSet forward = depends_on(graph_, trained);
     const ValueSet backward = influences(loss_);
+    ValueSet active;
     for (const Value* value : forward) {
-      if (backward.count(value) > 0) active_.insert(value);
+      if (backward.count(value) > 0) active.insert(value);
     }
+    ReverseSweep sweep(builder_, std::move(active), ctx_.stats, kHint);
     const std::vector<Node*> nodes = graph_.node_list();
-    seed();
+    sweep.add(loss_, seed());
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
-      MEZZO_RETURN_IF_ERROR(visit(**node));
+      MEZZO_RETURN_IF_ERROR(sweep.visit(**node));
     for (const ParameterChoice& choice : choices) {
-      if (choice.trained) MEZZO_RETURN_IF_ERROR(publish(*choice.value));
+      if (choice.trained) MEZZO_RETURN_IF_ERROR(publish(*choice.value, sweep.total(*choice.value)));
     }
     return builder_.status();
   }
 
  private:
-  void seed() {
+  // The gradient of the loss by itself.
+  Value* seed() {
     builder_.set_scope(kLossGradient);
     Value* start =
         graph_.add_input(graph_.unique_name(kLossGradient), TensorType(DType::kFloat32, {}));
@@ -63,80 +66,11 @@ class Differentiator {
     if (!loss_.tensor_type().shape->empty()) {  // a loss of shape [1] counts as a scalar
       start = builder_.op("Reshape", {start, builder_.ints(loss_.tensor_type().dims())});
     }
-    gradients_[&loss_].push_back(start);
+    return start;
   }
 
-  // The sum of what arrived at `value`; null if nothing did.
-  Value* total(const Value& value) {
-    const auto found = gradients_.find(&value);
-    if (found == gradients_.end()) return nullptr;
-    std::vector<Value*>& parts = found->second;
-    if (parts.size() > 1) {
-      Value* sum = builder_.mezzo_op("AddN", parts);
-      parts = {sum};
-      ctx_.stats.add("gradients-summed", 1);
-    }
-    return parts.front();
-  }
-
-  Status visit(Node& node) {
-    std::vector<Value*> result_grads;
-    bool any = false;
-    builder_.set_scope(node.name.empty() ? std::string("gradient") : node.name + "/gradient");
-    for (const Value* result : node.results()) {
-      const bool is_active = result != nullptr && active_.count(result) > 0;
-      result_grads.push_back(is_active ? total(*result) : nullptr);
-      any = any || result_grads.back() != nullptr;
-    }
-    if (!any) return ok_status();
-    GradientContext request{builder_, node, std::move(result_grads), {}};
-    const Value* wanted_operand = nullptr;
-    for (const Value* operand : node.operands()) {
-      const bool wanted = operand != nullptr && active_.count(operand) > 0;
-      request.wanted.push_back(wanted);
-      if (wanted) wanted_operand = operand;
-    }
-    if (const Value* captured = first_capture(node, active_)) {
-      return unimplemented(describe(node) + ": the gradient of '" + captured->name() +
-                           "' is needed, but " + "its branches or body read it" + kHint);
-    }
-    if (wanted_operand == nullptr) return ok_status();
-    MEZZO_ASSIGN_OR_RETURN(const std::vector<Value*> grads,
-                           gradients_of(node, request, *wanted_operand));
-    MEZZO_RETURN_IF_ERROR(builder_.status().with_context("gradient of " + describe(node)));
-    for (std::size_t i = 0; i < grads.size() && i < request.wanted.size(); ++i) {
-      if (grads[i] == nullptr || !request.wanted[i]) continue;
-      MEZZO_RETURN_IF_ERROR(check_shape(node, i, *grads[i]));
-      gradients_[node.operand(i)].push_back(grads[i]);
-    }
-    ctx_.stats.add("nodes-differentiated", 1);
-    return ok_status();
-  }
-
-  StatusOr<std::vector<Value*>> gradients_of(const Node& node, GradientContext& request,
-                                             const Value& operand) {
-    const OpDef* def = find_op(node);
-    if (def != nullptr && def->gradient != nullptr) return def->gradient(request);
-    std::string why =
-        def == nullptr ? "the operator is unknown" : std::string(def->not_differentiable);
-    if (why.empty()) why = "it has no gradient rule";
-    return unimplemented(describe(node) + ": the gradient of '" + operand.name() +
-                         "' is needed, but " + why + kHint);
-  }
-
-  static Status check_shape(const Node& node, std::size_t i, const Value& gradient) {
-    const TensorType& want = node.operand(i)->tensor_type();
-    if (gradient.type.is_tensor() && want.has_static_shape() &&
-        gradient.tensor_type().has_static_shape() && want.dims() != gradient.tensor_type().dims()) {
-      return internal_error("gradient of " + describe(node) + ", operand " + std::to_string(i) +
-                            ": expected " + to_string(want) + ", got " + to_string(gradient.type));
-    }
-    return ok_status();
-  }
-
-  Status publish(const Value& parameter) {
+  Status publish(const Value& parameter, Value* gradient) {
     builder_.set_scope(kGradientPrefix + parameter.name());
-    Value* gradient = total(parameter);
     if (gradient == nullptr) {
       return internal_error("parameter '" + parameter.name() +
                             "' is active, but no gradient reached it");
@@ -155,8 +89,6 @@ class Differentiator {
   PassContext& ctx_;
   Value& loss_;
   Builder builder_;
-  ValueSet active_;
-  std::unordered_map<const Value*, std::vector<Value*>> gradients_;
 };
 
 }  // namespace
