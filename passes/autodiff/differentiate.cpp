@@ -51,7 +51,7 @@ class Differentiator {
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
       MEZZO_RETURN_IF_ERROR(sweep.visit(**node));
     for (const ParameterChoice& choice : choices) {
-      if (choice.trained) MEZZO_RETURN_IF_ERROR(publish(*choice.value, sweep.total(*choice.value)));
+      if (choice.trained) MEZZO_RETURN_IF_ERROR(publish(*choice.value, sweep));
     }
     return builder_.status();
   }
@@ -69,8 +69,9 @@ class Differentiator {
     return start;
   }
 
-  Status publish(const Value& parameter, Value* gradient) {
+  Status publish(const Value& parameter, ReverseSweep& sweep) {
     builder_.set_scope(kGradientPrefix + parameter.name());
+    Value* gradient = sweep.total(parameter);
     if (gradient == nullptr) {
       return internal_error("parameter '" + parameter.name() +
                             "' is active, but no gradient reached it");
