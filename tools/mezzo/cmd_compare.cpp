@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
@@ -46,6 +46,11 @@ double default_tolerance(DType low) {
   return low == DType::kFloat16 ? 2e-2 : 1e-4;
 }
 
+// Files under temporary names, until there is something to write.
+struct Outputs {
+  std::optional<AtomicFile> policy, data;
+};
+
 struct CompareCommand {
   std::string a, b, input, fix, json;
   double tolerance = -1;  // -1: by the type
@@ -59,6 +64,17 @@ struct CompareCommand {
     MEZZO_ASSIGN_OR_RETURN(const LoadedModel of_a, load(a));
     MEZZO_ASSIGN_OR_RETURN(const LoadedModel of_b, load(b));
     MEZZO_RETURN_IF_ERROR(check_places(of_a, of_b));
+    if (base.force_fp32) {
+      return invalid_argument(
+          "--fp32: with everything in FP32 there is nothing to compare or mend");
+    }
+    Outputs files;  // rather now than after many runs
+    if (!fix.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(files.policy, AtomicFile::create(fix));
+    }
+    if (!json.empty()) {
+      MEZZO_ASSIGN_OR_RETURN(files.data, AtomicFile::create(json));
+    }
     const std::string both = a + ", " + b;
     auto match = numerics::match_models(*of_a.model, *of_b.model);
     if (!match.ok()) return match.status().with_context(both);
@@ -97,7 +113,7 @@ struct CompareCommand {
       }
     }
     bar.finish();
-    MEZZO_RETURN_IF_ERROR(write(result, policy_text));
+    MEZZO_RETURN_IF_ERROR(write(result, policy_text, files));
     return verdict(result);
   }
 
@@ -131,7 +147,7 @@ struct CompareCommand {
                                  const std::vector<RuntimeValue>& inputs,
                                  const std::function<void()>& ran, CompareResult& result) const {
     if (result.blame->outcome != numerics::Blame::Outcome::kFound) return std::string();
-    if (!policy.ask_for_precision()) base.low = result.blame->low;
+    if (policy.precision.empty()) base.low = result.blame->low;
     numerics::BlameOptions options;
     options.tolerance = result.tolerance;
     options.threads = threads.count();
@@ -146,10 +162,15 @@ struct CompareCommand {
     return found.json;
   }
 
-  Status write(const CompareResult& result, const std::string& policy_text) const {
-    if (!result.fix.empty()) MEZZO_RETURN_IF_ERROR(write_file(fix, policy_text));
-    const std::string data = json_text(compare_json(result), 1) + "\n";
-    if (!json.empty()) MEZZO_RETURN_IF_ERROR(write_file(json, data));
+  Status write(const CompareResult& result, const std::string& policy_text, Outputs& files) const {
+    if (!result.fix.empty()) {
+      MEZZO_RETURN_IF_ERROR(files.policy->write(policy_text));
+      MEZZO_RETURN_IF_ERROR(files.policy->commit());
+    }
+    if (files.data) {
+      MEZZO_RETURN_IF_ERROR(files.data->write(json_text(compare_json(result), 1) + "\n"));
+      MEZZO_RETURN_IF_ERROR(files.data->commit());
+    }
     if (!quiet) std::printf("%s", compare_text(result, terminal_width()).c_str());
     return ok_status();
   }
@@ -160,8 +181,8 @@ struct CompareCommand {
     const auto worst = std::max_element(
         outputs.begin(), outputs.end(),
         [](const auto& x, const auto& y) { return x.difference.error < y.difference.error; });
-    std::string message = b + ": output '" + worst->b->name() + "' departs from that of " + a +
-                          " by " + numerics::error_text(worst->difference.error) + ", more than " +
+    std::string message = b + ": output '" + worst->b->name() + "': its error beside " + a +
+                          " is " + numerics::error_text(worst->difference.error) + ", more than " +
                           format_number(static_cast<float>(result.tolerance));
     if (!fix.empty()) {
       message += result.fixed_error ? "; kept in FP32, the nodes to blame leave an error of " +
