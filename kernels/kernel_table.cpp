@@ -98,6 +98,7 @@ constexpr std::string_view kKeepLayout[] = {
     "Split",
     "Slice",
     "Pad",
+    "Resize",
     "ReduceMean",
     "ReduceSum",
     "ReduceMax",
@@ -111,6 +112,8 @@ constexpr std::string_view kKeepLayout[] = {
     "Round",
     "Sign",
 };
+// Run in place, yet elements are named by their row-major places.
+constexpr std::string_view kByPlace[] = {"ScatterElements", "ScatterND", "TensorScatter"};
 constexpr std::string_view kPreferChannelsLast[] = {"Conv", "ConvTranspose"};
 
 struct OptionalResult {
@@ -184,6 +187,7 @@ LayoutUse layout_use(std::string_view op) {
   const auto lists = [op](std::span<const std::string_view> ops) {
     return std::find(ops.begin(), ops.end(), op) != ops.end();
   };
+  if (lists(kByPlace)) return LayoutUse::kRowMajor;
   if (lists(kPreferChannelsLast)) return LayoutUse::kPrefers;
   if (op == "Transpose" || op == "Reorder") return LayoutUse::kMoves;
   if (lists(kKeepLayout) || may_run_in_place(op, 0, 0)) return LayoutUse::kKeeps;

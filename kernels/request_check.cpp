@@ -104,6 +104,7 @@ constexpr AttributeName kAttributeNames[] = {
     {"sizes", AttributeKind::kInts},
     {"sorted", AttributeKind::kInt},
     {"spatial_scale", AttributeKind::kFloat},
+    {"split", AttributeKind::kInts},
     {"start", AttributeKind::kInt},
     {"starts", AttributeKind::kInts},
     {"steps", AttributeKind::kInts},

@@ -234,4 +234,20 @@ StatusOr<Resampling> read_resampling(const KernelRequest& request) {
   return resampling;
 }
 
+void to_memory_order(Layout layout, Resampling& resampling, std::vector<Int>& x,
+                     std::vector<Int>& y) {
+  if (layout == Layout::kRowMajor) return;
+  for (std::vector<Int>* dims : {&x, &y})
+    std::rotate(dims->begin() + 1, dims->begin() + 2, dims->end());
+  for (ResampledAxis& axis : resampling.axes) {
+    if (axis.dim == 1) {
+      axis.dim = x.size() - 1;
+    } else if (axis.dim > 1) {
+      --axis.dim;
+    }
+  }
+  std::sort(resampling.axes.begin(), resampling.axes.end(),
+            [](const ResampledAxis& a, const ResampledAxis& b) { return a.dim < b.dim; });
+}
+
 }  // namespace mezzo::kernels

@@ -32,4 +32,9 @@ struct Resampling {
 // InvalidArgument: ranks, sizes, scales or modes that make no sense.
 StatusOr<Resampling> read_resampling(const KernelRequest& request);
 
+// Brings dims, of operand and result, and axes into the order of memory: for channels-last tensors
+// N C D1..Dk becomes N D1..Dk C.
+void to_memory_order(Layout layout, Resampling& resampling, std::vector<std::int64_t>& x,
+                     std::vector<std::int64_t>& y);
+
 }  // namespace mezzo::kernels

@@ -63,6 +63,13 @@ StatusOr<GridSampler> GridSampler::read(const KernelRequest& request) {
   return sampler;
 }
 
+int GridSampler::most_taps() const {
+  const int along = mode_ == Mode::kNearest ? 1 : mode_ == Mode::kLinear ? 2 : 4;
+  int taps = 1;
+  for (std::size_t d = 0; d < sizes_.size(); ++d) taps *= along;
+  return taps;
+}
+
 // Mirrored at the borders until it lies between them: at the outermost elements' centres, or at
 // their outer edges.
 double GridSampler::reflected(std::size_t dim, double at) const {
@@ -90,11 +97,8 @@ GridSampler::DimTaps GridSampler::along(std::size_t dim, double normal) const {
   double at = align_corners_ ? (normal + 1) / 2 * (size - 1) : ((normal + 1) * size - 1) / 2;
   if (!std::isfinite(at)) at = -8.0;
   if (mode_ == Mode::kNearest) at = std::nearbyint(at);
-  // Points between the outermost centres and the border stay where they are.
-  const double edge = align_corners_ ? 0.0 : 0.5;
-  if (padding_ == Padding::kBorder && (at < -edge || at > size - 1 + edge)) {
-    at = std::clamp(at, 0.0, size - 1);
-  }
+  // Cubic weights are those of the point as given, as in PyTorch; elements are brought inside.
+  if (padding_ == Padding::kBorder && mode_ != Mode::kCubic) at = std::clamp(at, 0.0, size - 1);
   if (padding_ == Padding::kReflection) at = reflected(dim, at);
   at = std::clamp(at, -8.0, size + 8.0);  // farther out is all the same
   const double below = std::floor(at);

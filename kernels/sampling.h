@@ -27,6 +27,7 @@ class GridSampler {
   static StatusOr<GridSampler> read(const KernelRequest& request);
 
   std::size_t dims() const { return sizes_.size(); }
+  int most_taps() const;  // of any point
 
   // `point` holds dims() numbers of the grid, the last dim's first. Points that are not finite are
   // outside.

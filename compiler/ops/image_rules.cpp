@@ -28,8 +28,13 @@ Status numbers_to_attribute(const Node& node, std::size_t operand, std::string_v
 }  // namespace
 
 Status lower_resize(const Node& node, LoweredOp& lowered) {
-  // Opset 10 has the scales right behind x.
-  const bool old = node.operand_count() == 2;
+  // Opset 10 has the scales right behind x, and one way to compute positions.
+  const bool old =
+      node.operand_count() == 2 && !node.has_attribute("coordinate_transformation_mode");
+  if (old) {
+    set_attribute(lowered, "coordinate_transformation_mode", std::string("asymmetric"));
+    set_attribute(lowered, "nearest_mode", std::string("floor"));
+  }
   if (node.string_attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
     MEZZO_RETURN_IF_ERROR(numbers_to_attribute(node, 1, "roi", lowered));
   }
@@ -62,6 +67,11 @@ Status lower_col2im(const Node& node, LoweredOp& lowered) {
   MEZZO_ASSIGN_OR_RETURN(const auto block, ints_of(node, "block_shape", 2));
   if (!block) return invalid_argument(describe(node) + ": block_shape is missing");
   set_attribute(lowered, "block_shape", *block);
+  keep_operands(lowered, 1);
+  return ok_status();
+}
+
+Status lower_affine_grid(const Node&, LoweredOp& lowered) {
   keep_operands(lowered, 1);
   return ok_status();
 }

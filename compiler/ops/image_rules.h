@@ -11,6 +11,7 @@ Status lower_upsample(const Node& node, LoweredOp& lowered);  // Resize with fix
 
 // The sizes of image and result are the result's, the shape of a block becomes an attribute.
 Status lower_col2im(const Node& node, LoweredOp& lowered);
+Status lower_affine_grid(const Node& node, LoweredOp& lowered);
 Status lower_max_unpool(const Node& node, LoweredOp& lowered);
 
 }  // namespace mezzo

@@ -1,6 +1,8 @@
 #include "compiler/ops/movement_rules.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "compiler/ops/constants.h"
@@ -201,18 +203,36 @@ Status lower_concat(const Node& node, LoweredOp& lowered) {
   return ok_status();
 }
 
-// The kernel reads the parts' sizes from its results.
+// The sizes of the parts along the axis: as given, or equal ones, the last smaller.
+StatusOr<std::vector<std::int64_t>> part_sizes(const Node& node, std::int64_t axis) {
+  MEZZO_ASSIGN_OR_RETURN(const auto given, ints_of(node, "split", 1));
+  if (given) return *given;
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t whole, extent_along(node, *node.operand(0), axis));
+  const auto parts = static_cast<std::int64_t>(node.results().size());
+  const std::int64_t size = (whole + parts - 1) / parts;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    sizes.push_back(std::clamp<std::int64_t>(whole - i * size, 0, size));
+  }
+  return sizes;
+}
+
+// The kernel reads the parts' sizes from its results, and those of parts that are left out from an
+// attribute.
 Status lower_split(const Node& node, LoweredOp& lowered) {
   if (node.results().size() == 1 && node.result(0) != nullptr) return lower_alias(node, lowered);
-  for (std::size_t i = 0; i < node.results().size(); ++i) {
-    if (node.result(i) == nullptr) {
-      return unimplemented(describe(node) + ": the kernel writes every part; number " +
-                           std::to_string(i) + " is left out");
-    }
+  const std::int64_t axis = node.int_attribute("axis", 0);
+  std::optional<std::vector<std::int64_t>> sizes;
+  for (std::size_t i = 0; i < node.results().size() && !sizes; ++i) {
+    if (node.result(i) != nullptr) continue;
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
+    MEZZO_ASSIGN_OR_RETURN(const std::int64_t dim, normalize_axis(node, axis, rank));
+    MEZZO_ASSIGN_OR_RETURN(sizes, part_sizes(node, dim));
   }
   keep_operands(lowered, 1);
   lowered.attributes.clear();
-  set_attribute(lowered, "axis", node.int_attribute("axis", 0));
+  set_attribute(lowered, "axis", axis);
+  if (sizes) set_attribute(lowered, "split", *sizes);
   return ok_status();
 }
 
@@ -242,8 +262,7 @@ Status lower_pad(const Node& node, LoweredOp& lowered) {
   const std::string mode = node.string_attribute("mode", "constant");
   double value = node.float_attribute("value", 0.0F);
   Value* operand = mode == "constant" ? node.operand(2) : nullptr;
-  if (operand != nullptr && is_floating(operand->dtype()) &&
-      operand->dtype() != DType::kFloat64) {
+  if (operand != nullptr && is_floating(operand->dtype()) && operand->dtype() != DType::kFloat64) {
     if (const auto constant = constant_scalar(operand)) {
       value = *constant;
       operand = nullptr;

@@ -44,6 +44,30 @@ Status check_indices(const Plan& plan, const void* data) {
   return ok_status();
 }
 
+// Rows [job, end) of the result, all of kBytes bytes; 0: of plan.row_bytes.
+template <std::size_t kBytes>
+void copy_rows(const Plan& plan, const void* indices, const char* x, char* y, Int job, Int end) {
+  const std::size_t bytes = kBytes > 0 ? kBytes : static_cast<std::size_t>(plan.row_bytes);
+  Int j = job % plan.indices;
+  const char* from = x + static_cast<std::size_t>(job / plan.indices * plan.axis_size) * bytes;
+  for (char* to = y + static_cast<std::size_t>(job) * bytes; job < end; ++job, to += bytes) {
+    std::memcpy(to, from + static_cast<std::size_t>(plan.row(indices, j)) * bytes, bytes);
+    if (++j < plan.indices) continue;
+    j = 0;
+    from += static_cast<std::size_t>(plan.axis_size) * bytes;
+  }
+}
+
+void copy_rows(const Plan& plan, const void* indices, const char* x, char* y, Int job, Int end) {
+  switch (plan.row_bytes) {
+    case 1: return copy_rows<1>(plan, indices, x, y, job, end);
+    case 2: return copy_rows<2>(plan, indices, x, y, job, end);
+    case 4: return copy_rows<4>(plan, indices, x, y, job, end);
+    case 8: return copy_rows<8>(plan, indices, x, y, job, end);
+    default: return copy_rows<0>(plan, indices, x, y, job, end);
+  }
+}
+
 Status run_gather(const Plan& plan, const KernelArguments& arguments) {
   const void* indices = arguments.inputs[1];
   MEZZO_RETURN_IF_ERROR(check_indices(plan, indices));
@@ -54,11 +78,7 @@ Status run_gather(const Plan& plan, const KernelArguments& arguments) {
   const Int group = std::max<Int>(1, kUnitElems * 4 / plan.row_bytes);
   const int threads = threads_for(jobs * plan.row_bytes / 4, plan.threads);
   parallel_units(ceil_div(jobs, group), threads, [&](Int unit, int) {
-    for (Int job = unit * group; job < std::min(jobs, (unit + 1) * group); ++job) {
-      const Int row = job / plan.indices * plan.axis_size + plan.row(indices, job % plan.indices);
-      std::memcpy(y + job * plan.row_bytes, x + row * plan.row_bytes,
-                  static_cast<std::size_t>(plan.row_bytes));
-    }
+    copy_rows(plan, indices, x, y, unit * group, std::min(jobs, (unit + 1) * group));
   });
   return ok_status();
 }

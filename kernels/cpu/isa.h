@@ -239,7 +239,8 @@ struct Isa {
   // y[i] = sum over t of weights[t] rows[t][i].
   void (*blend_rows)(const float* const* rows, const float* weights, std::int64_t taps, float* y,
                      std::int64_t n);
-  // y[i] = sum over t of weights[t * n + i] x[indices[t * n + i]].
+  // y[i] = sum over t of weights[t * n + i] x[indices[t * n + i]]; where the weight is 0, x counts
+  // as 0 whatever it holds.
   void (*blend_taps)(const float* x, const std::int32_t* indices, const float* weights,
                      std::int64_t taps, float* y, std::int64_t n);
   // to[i] = x[i * stride]

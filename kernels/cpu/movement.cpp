@@ -129,8 +129,14 @@ Prepared prepare_split(const KernelRequest& request, const Isa& isa) {
   const Dims from = strides_within(x, x.dims);
   std::vector<StridedCopy> copies;
   Int start = 0;
-  for (const TensorDesc& y : request.outputs) {
-    if (!y.present()) return unimplemented("a part that nobody wants");
+  const Dims sizes = request.attributes.get_ints("split");
+  for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+    const TensorDesc& y = request.outputs[i];
+    if (!y.present()) {
+      copies.emplace_back();
+      start += sizes[i];
+      continue;
+    }
     Dims begin(x.dims.size(), 0);
     begin[static_cast<std::size_t>(axis)] = start;
     copies.push_back(StridedCopy::make(bytes, y.dims, from, strides_within(y, y.dims), order_of(y),
@@ -140,6 +146,7 @@ Prepared prepare_split(const KernelRequest& request, const Isa& isa) {
   return make_kernel(isa, 0,
                      [copies, &isa, threads = request.threads](const KernelArguments& arguments) {
                        for (std::size_t i = 0; i < copies.size(); ++i) {
+                         if (arguments.outputs[i] == nullptr) continue;
                          copies[i].run(isa, arguments.inputs[0], arguments.outputs[i], threads);
                        }
                      });
@@ -203,8 +210,13 @@ Prepared repeating_pad(const KernelRequest& request, const Isa& isa, const std::
                                             : PadMode::kReflect));
   }
   MEZZO_ASSIGN_OR_RETURN(const Int bytes, movable_bytes(x.dtype));
+  Dims dims = x.dims;
+  if (x.layout == Layout::kChannelsLast) {
+    std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+    std::rotate(maps.begin() + 1, maps.begin() + 2, maps.end());
+  }
   return mapped_kernel(request, isa,
-                       MappedCopy::make(x.dims, std::move(maps), static_cast<std::size_t>(bytes)));
+                       MappedCopy::make(dims, std::move(maps), static_cast<std::size_t>(bytes)));
 }
 
 }  // namespace

@@ -32,22 +32,29 @@ void blend_rows_of(const float* const* rows, const float* weights, Int taps, flo
   }
 }
 
+// Weight 0 keeps an infinity or NaN out.
+MEZZO_VEC F weighted(const float* x, const std::int32_t* indices, F weight) {
+  return select(weight == zero(), zero(), gather(x, indices));
+}
+
 template <int kTaps>
 void blend_taps_of(const float* x, const std::int32_t* indices, const float* weights, Int taps,
                    float* y, Int n) {
   if (kTaps > 0) taps = kTaps;
   Int i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    F sum = gather(x, indices + i) * load(weights + i);
-    for (Int t = 1; t < taps; ++t) {
-      sum = fma(gather(x, indices + t * n + i), load(weights + t * n + i), sum);
+    F sum = zero();
+    for (Int t = 0; t < taps; ++t) {
+      const F weight = load(weights + t * n + i);
+      sum = fma(weighted(x, indices + t * n + i, weight), weight, sum);
     }
     store(y + i, sum);
   }
   for (; i < n; ++i) {
-    float sum = x[indices[i]] * weights[i];
-    for (Int t = 1; t < taps; ++t) {
-      sum = __builtin_fmaf(x[indices[t * n + i]], weights[t * n + i], sum);
+    float sum = 0.0F;
+    for (Int t = 0; t < taps; ++t) {
+      const float weight = weights[t * n + i];
+      if (weight != 0.0F) sum = __builtin_fmaf(x[indices[t * n + i]], weight, sum);
     }
     y[i] = sum;
   }

@@ -44,12 +44,14 @@ void run_step(const Isa& isa, const Step& step, const float* x, float* y) {
   float weights[kMostTaps];
   for (Int o = 0; o < step.outer; ++o) {
     for (Int j = 0; j < step.out; ++j, y += step.inner) {
+      Int taps = 0;
       for (Int t = 0; t < step.taps; ++t) {
         const auto tap = static_cast<std::size_t>(t * step.out + j);
-        rows[t] = x + (o * step.in + step.indices[tap]) * step.inner;
-        weights[t] = step.weights[tap];
+        if (step.weights[tap] == 0.0F && (taps > 0 || t + 1 < step.taps)) continue;
+        rows[taps] = x + (o * step.in + step.indices[tap]) * step.inner;
+        weights[taps++] = step.weights[tap];
       }
-      isa.blend_rows(rows, weights, step.taps, y, step.inner);
+      isa.blend_rows(rows, weights, taps, y, step.inner);
     }
   }
 }
@@ -102,10 +104,9 @@ std::vector<std::size_t> order_of_steps(const std::vector<ResampledAxis>& axes) 
   return order;
 }
 
-Prepared nearest_kernel(const KernelRequest& request, const Isa& isa,
-                        const Resampling& resampling) {
+Prepared nearest_kernel(const KernelRequest& request, const Isa& isa, const Resampling& resampling,
+                        const Dims& x) {
   constexpr Int kUnitBytes = 1 << 16;
-  const Dims& x = request.inputs[0].dims;
   std::vector<Dims> maps(x.size());
   for (std::size_t d = 0; d < x.size(); ++d) {
     maps[d].resize(static_cast<std::size_t>(x[d]));
@@ -130,20 +131,24 @@ Prepared nearest_kernel(const KernelRequest& request, const Isa& isa,
 }  // namespace
 
 Prepared prepare_resize(const KernelRequest& request, const Isa& isa) {
-  MEZZO_ASSIGN_OR_RETURN(const Resampling resampling, read_resampling(request));
+  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(request));
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
+  Dims x_dims = x.dims;
+  Dims y_dims = y.dims;
+  to_memory_order(x.layout, resampling, x_dims, y_dims);
   if (y.elems() == 0 || resampling.axes.empty()) return unimplemented("nothing to resize");
   if (resampling.extrapolates()) return unimplemented("extrapolation");
-  if (resampling.nearest) return nearest_kernel(request, isa, resampling);
+  if (resampling.nearest && x.dtype == y.dtype)
+    return nearest_kernel(request, isa, resampling, x_dims);
   MEZZO_RETURN_IF_ERROR(expect_packed_floats(request));
   Plan plan;
   plan.isa = &isa;
   plan.x = x.dtype;
   plan.y = y.dtype;
   const std::size_t first = resampling.axes.front().dim;
-  Dims dims(x.dims.begin() + static_cast<std::ptrdiff_t>(first), x.dims.end());
-  for (std::size_t d = 0; d < first; ++d) plan.planes *= x.dims[d];
+  Dims dims(x_dims.begin() + static_cast<std::ptrdiff_t>(first), x_dims.end());
+  for (std::size_t d = 0; d < first; ++d) plan.planes *= x_dims[d];
   plan.plane_in = x.elems() / plan.planes;
   plan.plane_out = y.elems() / plan.planes;
   plan.buffer = std::max(plan.plane_in, plan.plane_out);

@@ -168,6 +168,8 @@ constexpr KernelEntry kRows[] = {
     row<cpu::prepare_pad>("Pad"),
     row<cpu::prepare_expand>("Expand"),
     row<cpu::prepare_resize>("Resize"),
+    row<cpu::prepare_grid_sample>("GridSample"),
+    row<cpu::prepare_roi_align>("RoiAlign"),
     elementwise("GlobalAveragePoolGrad"),
     row<cpu::prepare_gather>("Gather"),
     row<cpu::prepare_gather_grad>("GatherGrad"),

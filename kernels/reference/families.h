@@ -123,6 +123,7 @@ PreparedKernel prepare_gather_grad(const KernelRequest& request);
 // resize.cpp, grid_sample.cpp, roi_pool.cpp, unpool.cpp, deform_conv.cpp
 PreparedKernel prepare_resize(const KernelRequest& request);
 PreparedKernel prepare_grid_sample(const KernelRequest& request);
+PreparedKernel prepare_affine_grid(const KernelRequest& request);
 PreparedKernel prepare_roi_align(const KernelRequest& request);
 PreparedKernel prepare_max_roi_pool(const KernelRequest& request);
 PreparedKernel prepare_max_unpool(const KernelRequest& request);

@@ -11,15 +11,15 @@ using Int = std::int64_t;
 
 struct GridPlan {
   GridSampler sampler;
-  Elements grid;
+  Elements grid, y;
   Int batches = 0, channels = 0, in_pixels = 1, out_pixels = 1;
 
-  GridPlan(GridSampler grid_sampler, const TensorDesc& desc)
-      : sampler(std::move(grid_sampler)), grid(desc) {}
+  GridPlan(GridSampler grid_sampler, const TensorDesc& grid_desc, const TensorDesc& result)
+      : sampler(std::move(grid_sampler)), grid(grid_desc), y(result) {}
 };
 
 template <typename T>
-void sample(const GridPlan& plan, const T* x, const void* grid, T* y) {
+void sample(const GridPlan& plan, const T* x, const void* grid, void* y) {
   const std::size_t k = plan.sampler.dims();
   SampleTaps taps;
   double point[kMostSampledDims];
@@ -36,7 +36,7 @@ void sample(const GridPlan& plan, const T* x, const void* grid, T* y) {
         for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t) {
           sum += taps.weights[t] * decode(from[taps.offsets[t]]);
         }
-        y[(n * plan.channels + c) * plan.out_pixels + p] = encode<T>(sum);
+        plan.y.write<double>(y, (n * plan.channels + c) * plan.out_pixels + p, sum);
       }
     }
   }
@@ -47,11 +47,13 @@ void sample(const GridPlan& plan, const T* x, const void* grid, T* y) {
 PreparedKernel prepare_grid_sample(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v grid:f -> y:v"));
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  if (operands.out(0).dtype != operands.in(0).dtype) {
-    return operands.out_error(0, "expected dtype " + std::string(dtype_name(operands.in(0).dtype)));
+  const DType dtype = operands.in(0).dtype;
+  if (operands.out(0).dtype != dtype &&
+      !(is_floating(dtype) && is_floating(operands.out(0).dtype))) {
+    return operands.out_error(0, "expected dtype " + std::string(dtype_name(dtype)));
   }
   MEZZO_ASSIGN_OR_RETURN(GridSampler sampler, GridSampler::read(request));
-  GridPlan plan(std::move(sampler), operands.in(1));
+  GridPlan plan(std::move(sampler), operands.in(1), operands.out(0));
   const Dims& x = operands.in(0).dims;
   plan.batches = x[0];
   plan.channels = x[1];
@@ -59,15 +61,78 @@ PreparedKernel prepare_grid_sample(const KernelRequest& request) {
     plan.in_pixels *= x[d];
     plan.out_pixels *= operands.out(0).dims[d];
   }
-  return make_kernel([plan, empty = operands.out(0).elems() == 0,
-                      dtype = operands.in(0).dtype](const KernelArguments& arguments) {
-    if (empty) return;
-    with_element_type(dtype, [&](auto element) {
-      using T = typename decltype(element)::Type;
-      sample(plan, static_cast<const T*>(arguments.inputs[0]), arguments.inputs[1],
-             static_cast<T*>(arguments.outputs[0]));
-    });
-  });
+  return make_kernel(
+      [plan, empty = operands.out(0).elems() == 0, dtype](const KernelArguments& arguments) {
+        if (empty) return;
+        with_element_type(dtype, [&](auto element) {
+          using T = typename decltype(element)::Type;
+          sample(plan, static_cast<const T*>(arguments.inputs[0]), arguments.inputs[1],
+                 arguments.outputs[0]);
+        });
+      });
+}
+
+namespace {
+
+// theta (p, 1) for every point p of a regular grid over [-1, 1]^k: through the outermost points at
+// the ends, or through the middles of as many equal parts.
+struct AffinePlan {
+  Elements theta, grid;
+  Dims sizes;  // O1..Ok
+  Int batches = 0, points = 1;
+  bool align_corners = false;
+
+  double coordinate(std::size_t d, Int i) const {
+    const auto size = static_cast<double>(sizes[d]), at = static_cast<double>(i);
+    if (!align_corners) return (2 * at + 1) / size - 1;
+    return sizes[d] == 1 ? -1.0 : 2 * at / (size - 1) - 1;
+  }
+};
+
+void run_affine_grid(const AffinePlan& plan, const KernelArguments& arguments) {
+  const auto k = static_cast<Int>(plan.sizes.size());
+  double point[kMostSampledDims + 1];  // the last dim's coordinate first, then 1
+  point[k] = 1.0;
+  for (Int n = 0; n < plan.batches; ++n) {
+    for (Int p = 0; p < plan.points; ++p) {
+      Int rest = p;
+      for (Int d = k - 1; d >= 0; --d) {
+        const auto dim = static_cast<std::size_t>(d);
+        point[k - 1 - d] = plan.coordinate(dim, rest % plan.sizes[dim]);
+        rest /= plan.sizes[dim];
+      }
+      for (Int row = 0; row < k; ++row) {
+        double sum = 0.0;
+        for (Int i = 0; i <= k; ++i) {
+          sum +=
+              plan.theta.read<double>(arguments.inputs[0], (n * k + row) * (k + 1) + i) * point[i];
+        }
+        plan.grid.write<double>(arguments.outputs[0], (n * plan.points + p) * k + row, sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+PreparedKernel prepare_affine_grid(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "theta:f -> grid:f"));
+  MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
+  const Dims& theta = operands.in(0).dims;
+  const Dims& grid = operands.out(0).dims;
+  if (theta.size() != 3 || theta[1] < 2 || theta[1] > 3 || theta[2] != theta[1] + 1) {
+    return operands.in_error(0, "expected dims [N,2,3] or [N,3,4]");
+  }
+  if (static_cast<Int>(grid.size()) != theta[1] + 2 || grid[0] != theta[0] ||
+      grid.back() != theta[1]) {
+    return operands.out_error(0, "does not go with theta");
+  }
+  AffinePlan plan{Elements(operands.in(0)), Elements(operands.out(0)),
+                  Dims(grid.begin() + 1, grid.end() - 1), grid[0]};
+  for (const Int size : plan.sizes) plan.points *= size;
+  MEZZO_ASSIGN_OR_RETURN(plan.align_corners, operands.flag("align_corners", false));
+  return make_kernel(
+      [plan](const KernelArguments& arguments) { run_affine_grid(plan, arguments); });
 }
 
 }  // namespace mezzo::kernels::reference

@@ -1,5 +1,6 @@
 // Ops that only move elements: every one is a few strided copies, exact for any dtype of whole
 // bytes and any layout.
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/support/text.h"
@@ -99,10 +100,20 @@ StatusOr<std::vector<StridedCopy>> axis_copies(const Operands& operands, bool jo
   const auto a = static_cast<std::size_t>(axis);
   const std::size_t pieces = join ? operands.in_count() : operands.out_count();
   const Dims whole_strides = element_strides(whole);
+  const Dims sizes = operands.attributes().get_ints("split");
   std::vector<StridedCopy> copies;
   std::int64_t position = 0;
   for (std::size_t i = 0; i < pieces; ++i) {
     const TensorDesc& piece = join ? operands.in(i) : operands.out(i);
+    if (!piece.present()) {
+      if (i >= sizes.size() || sizes[i] < 0 || sizes[i] > whole.dims[a] - position) {
+        return operands.error("attribute 'split' does not say how large part " + std::to_string(i) +
+                              " is, which nobody wants");
+      }
+      position += sizes[i];
+      copies.emplace_back();
+      continue;
+    }
     Dims expected = whole.dims;
     if (piece.dims.size() == rank) expected[a] = piece.dims[a];
     MEZZO_RETURN_IF_ERROR(join ? operands.expect_in(i, expected)
@@ -142,10 +153,11 @@ PreparedKernel prepare_concat(const KernelRequest& request) {
 }
 
 PreparedKernel prepare_split(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, check_movement(request, "x:a -> y:a..."));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, check_movement(request, "x:a -> y?:a..."));
   MEZZO_ASSIGN_OR_RETURN(std::vector<StridedCopy> copies, axis_copies(operands, false));
   return make_kernel([copies = std::move(copies)](const KernelArguments& arguments) {
     for (std::size_t i = 0; i < copies.size(); ++i) {
+      if (arguments.outputs[i] == nullptr) continue;
       copies[i].run(arguments.inputs[0], arguments.outputs[i]);
     }
   });
@@ -169,19 +181,26 @@ PreparedKernel prepare_trilu(const KernelRequest& request) {
     return unimplemented("Trilu: channels-last is not supported");
   }
   const Dims& dims = operands.in(0).dims;
-  return make_kernel([rows = dims[dims.size() - 2], columns = dims.back(), upper,
-                      k = request.attributes.get_int("k", 0), elems = operands.in(0).elems(),
+  const std::int64_t columns = dims.back();
+  const std::int64_t rows = dims[dims.size() - 2];
+  const std::int64_t k = std::clamp(request.attributes.get_int("k", 0), -rows - 1, columns + 1);
+  return make_kernel([rows, columns, upper, k, elems = operands.in(0).elems(),
                       bytes = element_bytes(operands.in(0))](const KernelArguments& arguments) {
     const auto* from = static_cast<const std::byte*>(arguments.inputs[0]);
     auto* to = static_cast<std::byte*>(arguments.outputs[0]);
-    for (std::int64_t i = 0; i < elems; ++i) {
-      const std::int64_t diagonal = i % columns - i / columns % rows;
-      const std::size_t place = static_cast<std::size_t>(i) * bytes;
-      if (upper ? diagonal >= k : diagonal <= k) {
-        std::memcpy(to + place, from + place, bytes);
-      } else {
-        std::memset(to + place, 0, bytes);
-      }
+    const std::size_t row_bytes = static_cast<std::size_t>(columns) * bytes;
+    for (std::int64_t row = 0; elems > 0 && row < elems / columns; ++row) {
+      // Columns from `border` on are the upper part.
+      const std::int64_t first = row % rows + k + (upper ? 0 : 1);
+      const auto border =
+          static_cast<std::size_t>(std::clamp<std::int64_t>(first, 0, columns)) * bytes;
+      const std::size_t zeros_at = upper ? 0 : border;
+      const std::size_t zeros = upper ? border : row_bytes - border;
+      const std::size_t kept_at = upper ? border : 0;
+      std::memset(to + zeros_at, 0, zeros);
+      std::memcpy(to + kept_at, from + kept_at, row_bytes - zeros);
+      from += row_bytes;
+      to += row_bytes;
     }
   });
 }

@@ -43,7 +43,7 @@ bool overlap(const Box& a, const Box& b, double threshold) {
 struct Suppression {
   Int batches = 0, boxes = 0, classes = 0, bound = 0;
   bool center = false, has_score_threshold = false;
-  DType dtype = DType::kNone;
+  DType dtype = DType::kNone, score_dtype = DType::kNone;
   Elements most, iou, score;  // the three scalars
 
   explicit Suppression(const Operands& operands)
@@ -57,8 +57,8 @@ struct Limits {
 
 // Candidates of one class stand in `order`, the kept ones in its front part again, and their boxes
 // in `kept_boxes`: each candidate is compared with all of them.
-template <typename T>
-Int keep_boxes(const Suppression& plan, const Limits& limits, const T* boxes, const T* scores,
+template <typename T, typename S>
+Int keep_boxes(const Suppression& plan, const Limits& limits, const T* boxes, const S* scores,
                Int* order, Box* kept_boxes) {
   Int candidates = 0;
   for (Int n = 0; n < plan.boxes; ++n) {
@@ -85,11 +85,11 @@ Int keep_boxes(const Suppression& plan, const Limits& limits, const T* boxes, co
   return kept;
 }
 
-template <typename T>
+template <typename T, typename S>
 StatusOr<Int> suppress(const Suppression& plan, const Limits& limits,
                        const KernelArguments& arguments) {
   const T* boxes = static_cast<const T*>(arguments.inputs[0]);
-  const T* scores = static_cast<const T*>(arguments.inputs[1]);
+  const S* scores = static_cast<const S*>(arguments.inputs[1]);
   Int* y = static_cast<Int*>(arguments.outputs[0]);
   Box* kept_boxes = static_cast<Box*>(arguments.workspace);
   Int* order = reinterpret_cast<Int*>(kept_boxes + plan.boxes);
@@ -129,9 +129,6 @@ PreparedKernel prepare_non_max_suppression(const KernelRequest& request) {
     return operands.in_error(1, "expected dims [" + std::to_string(boxes[0]) + ",C," +
                                     std::to_string(boxes[1]) + "], got " + format_dims(scores));
   }
-  if (operands.in(1).dtype != operands.in(0).dtype) {
-    return operands.in_error(1, "expected the boxes' dtype");
-  }
   for (const std::size_t i : {2, 3, 4}) MEZZO_RETURN_IF_ERROR(operands.expect_in_scalar(i));
   const Dims& y = operands.out(0).dims;
   if (y.size() != 2 || y[1] != 3) {
@@ -143,6 +140,7 @@ PreparedKernel prepare_non_max_suppression(const KernelRequest& request) {
   plan.classes = scores[1];
   plan.bound = y[0];
   plan.dtype = operands.in(0).dtype;
+  plan.score_dtype = operands.in(1).dtype;
   plan.has_score_threshold = operands.in(4).present();
   MEZZO_ASSIGN_OR_RETURN(plan.center, operands.flag("center_point_box", false));
   return make_sized_kernel(
@@ -155,8 +153,11 @@ PreparedKernel prepare_non_max_suppression(const KernelRequest& request) {
         if (const void* score = in_buffer(arguments, 4)) {
           limits.score = plan.score.read<double>(score, 0);
         }
-        return with_float_type(plan.dtype, [&](auto element) {
-          return suppress<typename decltype(element)::Type>(plan, limits, arguments);
+        return with_float_type(plan.dtype, [&](auto box) {
+          return with_float_type(plan.score_dtype, [&](auto score) {
+            return suppress<typename decltype(box)::Type, typename decltype(score)::Type>(
+                plan, limits, arguments);
+          });
         });
       },
       {{0, 0}}, static_cast<std::size_t>(plan.boxes) * (sizeof(Box) + sizeof(Int)));

@@ -77,8 +77,10 @@ PreparedKernel constant_kernel(const Operands& operands, const Dims& pads) {
 }
 
 PreparedKernel repeating_kernel(const Operands& operands, const Dims& pads, PadMode mode) {
-  MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  const Dims& x = operands.in(0).dims;
+  if (operands.in(0).layout != operands.out(0).layout) {
+    return unimplemented("Pad: operand and result in different layouts");
+  }
+  Dims x = operands.in(0).dims;
   const std::size_t rank = x.size();
   std::vector<std::vector<Int>> maps;
   for (std::size_t d = 0; d < rank; ++d) {
@@ -89,6 +91,10 @@ PreparedKernel repeating_kernel(const Operands& operands, const Dims& pads, PadM
     }
     if (operands.out(0).dims[d] > kMostMapped) return unimplemented("Pad: a dim beyond 2^28");
     maps.push_back(pad_map(x[d], pads[d], pads[rank + d], mode));
+  }
+  if (operands.in(0).layout == Layout::kChannelsLast) {
+    std::rotate(x.begin() + 1, x.begin() + 2, x.end());
+    std::rotate(maps.begin() + 1, maps.begin() + 2, maps.end());
   }
   const auto copy = MappedCopy::make(x, std::move(maps), element_bytes(operands.in(0)));
   return make_kernel(

@@ -21,8 +21,8 @@ using Int = std::int64_t;
 
 constexpr Int kMostMapped = Int{1} << 28;  // the longest dim that is mapped index by index
 
-PreparedKernel nearest_kernel(const Operands& operands, const Resampling& resampling) {
-  const Dims& x = operands.in(0).dims;
+PreparedKernel nearest_kernel(const Operands& operands, const Resampling& resampling,
+                              const Dims& x) {
   std::vector<std::vector<Int>> maps(x.size());
   for (std::size_t d = 0; d < x.size(); ++d) {
     if (x[d] > kMostMapped) return unimplemented("Resize: a dim beyond 2^28");
@@ -72,12 +72,19 @@ struct Step {
 
 PreparedKernel prepare_resize(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
-  MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  MEZZO_RETURN_IF_ERROR(operands.expect_one_dtype());
-  MEZZO_ASSIGN_OR_RETURN(const Resampling resampling, read_resampling(request));
-  if (resampling.nearest) return nearest_kernel(operands, resampling);
-  std::vector<Step> steps;
+  if (operands.in(0).layout != operands.out(0).layout) {
+    return unimplemented("Resize: operand and result in different layouts");
+  }
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
+  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(request));
   Dims dims = operands.in(0).dims;
+  Dims result = operands.out(0).dims;
+  to_memory_order(operands.in(0).layout, resampling, dims, result);
+  const DType dtype = operands.in(0).dtype;
+  if (resampling.nearest && operands.out(0).dtype == dtype) {
+    return nearest_kernel(operands, resampling, dims);
+  }
+  std::vector<Step> steps;
   Int largest = operands.in(0).elems();
   for (const ResampledAxis& axis : resampling.axes) {
     const AxisView view = view_along(dims, axis.dim);
@@ -90,8 +97,8 @@ PreparedKernel prepare_resize(const KernelRequest& request) {
   }
   return make_kernel(
       [steps, largest, extrapolation = resampling.extrapolation, elems = operands.out(0).elems(),
-       from_elems = operands.in(0).elems(),
-       dtype = operands.in(0).dtype](const KernelArguments& arguments) {
+       from_elems = operands.in(0).elems(), dtype,
+       to_dtype = operands.out(0).dtype](const KernelArguments& arguments) {
         if (elems == 0) return;
         auto* now = static_cast<double*>(arguments.workspace);
         double* next = now + largest;
@@ -103,7 +110,7 @@ PreparedKernel prepare_resize(const KernelRequest& request) {
           resample(step.axis, step.outer, step.inner, extrapolation, now, next);
           std::swap(now, next);
         }
-        with_element_type(dtype, [&](auto element) {
+        with_element_type(to_dtype, [&](auto element) {
           using T = typename decltype(element)::Type;
           T* y = static_cast<T*>(arguments.outputs[0]);
           for (Int i = 0; i < elems; ++i) {

@@ -8,26 +8,23 @@
 #include "kernels/reference/element_types.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/indices.h"
+#include "kernels/roi_samples.h"
 
 namespace mezzo::kernels::reference {
 namespace {
 
 using Int = std::int64_t;
 
-// Samples per bin and axis beyond this are no region of an image.
-constexpr double kMostSamples = 1 << 16;
 constexpr int kChannels = 8;  // summed up side by side
 
-struct RoiPlan {
+struct RoiPlan : RoiGeometry {
   std::string op;
-  Int images = 0, channels = 0, height = 0, width = 0, regions = 0, rows = 0, columns = 0;
-  double scale = 1.0;
-  Int sampling = 0;
-  bool half_pixel = true, max = false;
-  Elements rois, batch;
+  Int images = 0, channels = 0, regions = 0;
+  bool max = false;
+  Elements rois, batch, y;
 
   explicit RoiPlan(const Operands& operands)
-      : op(operands.op()), rois(operands.in(1)), batch(operands.in(2)) {}
+      : op(operands.op()), rois(operands.in(1)), batch(operands.in(2)), y(operands.out(0)) {}
 
   Status check_image(std::string_view operand, Int region, Int image) const {
     if (image >= 0 && image < images) return ok_status();
@@ -43,9 +40,6 @@ Status read_dims(const Operands& operands, std::size_t roi_numbers, RoiPlan& pla
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 4, 4));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(1, 2, 2));
-  if (operands.out(0).dtype != operands.in(0).dtype) {
-    return operands.out_error(0, "expected dtype " + std::string(dtype_name(operands.in(0).dtype)));
-  }
   plan.images = x[0];
   plan.channels = x[1];
   plan.height = x[2];
@@ -62,79 +56,26 @@ Status read_dims(const Operands& operands, std::size_t roi_numbers, RoiPlan& pla
   return operands.expect_out(0, {plan.regions, plan.channels, plan.rows, plan.columns});
 }
 
-// Along one axis: the two pixels around a sample, and the weight of the second.
-struct Between {
-  Int low = 0, high = 0;
-  double fraction = 0.0;
-  bool outside = false;
-};
-
-Between between(double at, Int size) {
-  Between place;
-  if (at < -1.0 || at > static_cast<double>(size)) {
-    place.outside = true;
-    return place;
-  }
-  at = std::max(at, 0.0);
-  place.low = std::min(static_cast<Int>(at), size - 1);
-  place.high = std::min(place.low + 1, size - 1);
-  if (place.low < size - 1) place.fraction = at - static_cast<double>(place.low);
-  return place;
-}
-
-struct Region {
-  double top = 0, left = 0, bin_height = 0, bin_width = 0;
-  Int samples_down = 0, samples_across = 0;
-};
-
-StatusOr<Region> region_at(const RoiPlan& plan, const void* rois, Int r) {
-  const auto corner = [&](Int i) {
-    return plan.rois.read<double>(rois, 4 * r + i) * plan.scale - (plan.half_pixel ? 0.5 : 0.0);
-  };
-  double width = corner(2) - corner(0);
-  double height = corner(3) - corner(1);
-  if (!plan.half_pixel) {
-    width = std::max(width, 1.0);
-    height = std::max(height, 1.0);
-  }
-  Region region;
-  region.left = corner(0);
-  region.top = corner(1);
-  region.bin_height = height / static_cast<double>(plan.rows);
-  region.bin_width = width / static_cast<double>(plan.columns);
-  const auto samples = [&](double bin) {
-    return plan.sampling > 0 ? static_cast<double>(plan.sampling) : std::ceil(bin);
-  };
-  const double down = samples(region.bin_height), across = samples(region.bin_width);
-  if (!(std::isfinite(region.left) && std::isfinite(region.top) && down <= kMostSamples &&
-        across <= kMostSamples)) {
-    return invalid_argument("RoiAlign, operand 1 'rois': region " + std::to_string(r) +
-                            " is not finite or too large");
-  }
-  region.samples_down = std::max<Int>(0, static_cast<Int>(down));
-  region.samples_across = std::max<Int>(0, static_cast<Int>(across));
-  return region;
+StatusOr<RoiRegion> region_at(const RoiPlan& plan, const void* rois, Int r) {
+  double corners[4];
+  for (Int i = 0; i < 4; ++i) corners[i] = plan.rois.read<double>(rois, 4 * r + i);
+  const RoiRegion region = roi_region(plan, corners);
+  if (region.sensible) return region;
+  return invalid_argument("RoiAlign, operand 1 'rois': region " + std::to_string(r) +
+                          " is not finite or too large");
 }
 
 // One bin of up to kChannels channels, `from` being the first one's pixels.
 template <typename T>
-void align_bin(const RoiPlan& plan, const Region& region, Int p, Int q, const T* from, int channels,
-               double* sums) {
+void align_bin(const RoiPlan& plan, const RoiRegion& region, Int p, Int q, const T* from,
+               int channels, double* sums) {
   std::fill_n(sums, channels, 0.0);
   bool first = true;
   const Int pixels = plan.height * plan.width;
   for (Int i = 0; i < region.samples_down; ++i) {
-    const Between v = between(
-        region.top + (static_cast<double>(p) +
-                      (static_cast<double>(i) + 0.5) / static_cast<double>(region.samples_down)) *
-                         region.bin_height,
-        plan.height);
+    const RoiNeighbours v = roi_neighbours(region.sample_row(p, i), plan.height);
     for (Int j = 0; j < region.samples_across; ++j) {
-      const Between h = between(
-          region.left + (static_cast<double>(q) + (static_cast<double>(j) + 0.5) /
-                                                      static_cast<double>(region.samples_across)) *
-                            region.bin_width,
-          plan.width);
+      const RoiNeighbours h = roi_neighbours(region.sample_column(q, j), plan.width);
       const bool outside = v.outside || h.outside;
       if (outside && !plan.max) continue;
       const double w[4] = {outside ? 0.0 : (1 - v.fraction) * (1 - h.fraction),
@@ -165,20 +106,21 @@ void align_bin(const RoiPlan& plan, const Region& region, Int p, Int q, const T*
 template <typename T>
 Status align(const RoiPlan& plan, const KernelArguments& arguments) {
   const T* x = static_cast<const T*>(arguments.inputs[0]);
-  T* y = static_cast<T*>(arguments.outputs[0]);
   const Int bins = plan.rows * plan.columns;
   double sums[kChannels];
   for (Int r = 0; r < plan.regions; ++r) {
     const auto image = static_cast<Int>(plan.batch.read<Integer>(arguments.inputs[2], r));
     MEZZO_RETURN_IF_ERROR(plan.check_image("operand 2 'batch_indices'", r, image));
-    MEZZO_ASSIGN_OR_RETURN(const Region region, region_at(plan, arguments.inputs[1], r));
+    MEZZO_ASSIGN_OR_RETURN(const RoiRegion region, region_at(plan, arguments.inputs[1], r));
     for (Int c = 0; c < plan.channels; c += kChannels) {
       const int channels = static_cast<int>(std::min<Int>(kChannels, plan.channels - c));
       const T* from = x + (image * plan.channels + c) * plan.height * plan.width;
-      T* to = y + (r * plan.channels + c) * bins;
+      const Int to = (r * plan.channels + c) * bins;
       for (Int bin = 0; bin < bins; ++bin) {
         align_bin(plan, region, bin / plan.columns, bin % plan.columns, from, channels, sums);
-        for (int k = 0; k < channels; ++k) to[k * bins + bin] = encode<T>(sums[k]);
+        for (int k = 0; k < channels; ++k) {
+          plan.y.write<double>(arguments.outputs[0], to + k * bins + bin, sums[k]);
+        }
       }
     }
   }
@@ -232,7 +174,7 @@ Span bin_span(double start, double end, Int i, Int bins, Int size) {
 template <typename T>
 Status pool(const RoiPlan& plan, const KernelArguments& arguments) {
   const T* x = static_cast<const T*>(arguments.inputs[0]);
-  T* y = static_cast<T*>(arguments.outputs[0]);
+  Int place = 0;
   const auto number = [&](Int r, Int i) {
     return plan.rois.read<double>(arguments.inputs[1], 5 * r + i);
   };
@@ -262,7 +204,7 @@ Status pool(const RoiPlan& plan, const KernelArguments& arguments) {
               if (value > most || std::isnan(value)) most = value;
             }
           }
-          *y++ = encode<T>(most);
+          plan.y.write<double>(arguments.outputs[0], place++, most);
         }
       }
     }

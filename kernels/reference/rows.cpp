@@ -199,6 +199,7 @@ constexpr KernelEntry kRows[] = {
     row("Reorder", prepare_reorder),
     row("Resize", prepare_resize),
     row("GridSample", prepare_grid_sample),
+    row("AffineGrid", prepare_affine_grid),
     row("RoiAlign", prepare_roi_align),
     row("MaxRoiPool", prepare_max_roi_pool),
     row("MaxUnpool", prepare_max_unpool),

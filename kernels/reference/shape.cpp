@@ -2,11 +2,13 @@
 // dims of results are fixed when a kernel is prepared; data that asks for others is an error.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compiler/support/text.h"
-#include "kernels/reference/element.h"
+#include "kernels/reference/element_types.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
+#include "kernels/reference/strided_copy.h"
 
 namespace mezzo::kernels::reference {
 
@@ -48,23 +50,18 @@ PreparedKernel prepare_constant_of_shape(const KernelRequest& request) {
     return operands.in_error(1, "expected dtype " + std::string(dtype_name(operands.out(0).dtype)) +
                                     ", got " + std::string(dtype_name(operands.in(1).dtype)));
   }
-  return make_kernel([dims, fill = Elements(operands.in(1)), y = Elements(operands.out(0)),
-                      floating =
-                          is_floating(operands.out(0).dtype)](const KernelArguments& arguments) {
+  return make_kernel([dims, bytes = operands.out(0).bytes(),
+                      element = element_bytes(operands.out(0))](const KernelArguments& arguments) {
     const auto* shape = static_cast<const std::int64_t*>(arguments.inputs[0]);
     if (!std::equal(dims.begin(), dims.end(), shape)) {
       return invalid_argument("ConstantOfShape, operand 0 'shape': expected " + format_dims(dims) +
                               ", got " + format_dims(Dims(shape, shape + dims.size())));
     }
+    auto* y = static_cast<std::byte*>(arguments.outputs[0]);
     const void* value = in_buffer(arguments, 1);
-    const double real = value != nullptr && floating ? fill.read<double>(value, 0) : 0.0;
-    const Integer whole = value != nullptr && !floating ? fill.read<Integer>(value, 0) : 0;
-    for (std::int64_t i = 0; i < y.count(); ++i) {
-      if (floating) {
-        y.write<double>(arguments.outputs[0], i, real);
-      } else {
-        y.write<Integer>(arguments.outputs[0], i, whole);
-      }
+    if (bytes > 0 && value == nullptr) std::memset(y, 0, bytes);
+    for (std::size_t at = 0; value != nullptr && at < bytes; at += element) {
+      std::memcpy(y + at, value, element);
     }
     return ok_status();
   });
@@ -83,6 +80,20 @@ double range_size(double start, double limit, double delta) {
   return std::fmax(std::ceil((limit - start) / delta), 0.0);
 }
 
+// Integers of the result wrap, reals are rounded once.
+template <typename E, typename T>
+void write_range(T first, T step, std::int64_t count, void* data) {
+  E* y = static_cast<E*>(data);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = first + static_cast<T>(i) * step;
+    if constexpr (kIsFloat<E> || std::is_same_v<E, Bool>) {
+      y[i] = encode<E>(static_cast<double>(value));
+    } else {
+      y[i] = static_cast<E>(static_cast<Integer>(value));
+    }
+  }
+}
+
 // y[i] = start + i delta, as many as lie before limit.
 template <typename T>
 PreparedKernel range_kernel(const Operands& operands) {
@@ -97,9 +108,9 @@ PreparedKernel range_kernel(const Operands& operands) {
       return invalid_argument("Range: the operands ask for another number of elements than the " +
                               std::to_string(y.count()) + " of the result");
     }
-    for (std::int64_t i = 0; i < y.count(); ++i) {
-      y.write<T>(arguments.outputs[0], i, first + static_cast<T>(i) * step);
-    }
+    with_element_type(y.dtype(), [&](auto element) {
+      write_range<typename decltype(element)::Type>(first, step, y.count(), arguments.outputs[0]);
+    });
     return ok_status();
   });
 }

@@ -131,7 +131,7 @@ void add_columns(const ColumnPlan& plan, const T* x, double* image) {
 PreparedKernel prepare_col2im(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  MEZZO_RETURN_IF_ERROR(operands.expect_one_dtype());
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
   MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 3, 3));
   const Dims& x = operands.in(0).dims;
   const Dims& y = operands.out(0).dims;
@@ -163,16 +163,18 @@ PreparedKernel prepare_col2im(const KernelRequest& request) {
                           " and the result " + format_dims(y) + " do not go together");
   }
   return make_kernel(
-      [plan, dtype = operands.in(0).dtype](const KernelArguments& arguments) {
+      [plan, dtype = operands.in(0).dtype,
+       result = Elements(operands.out(0))](const KernelArguments& arguments) {
         auto* image = static_cast<double*>(arguments.workspace);
         with_element_type(dtype, [&](auto element) {
           using T = typename decltype(element)::Type;
           const T* x = static_cast<const T*>(arguments.inputs[0]);
-          T* y = static_cast<T*>(arguments.outputs[0]);
           for (Int nc = 0; nc < plan.batches * plan.channels; ++nc) {
             std::fill_n(image, plan.pixels, 0.0);
             add_columns(plan, x + nc * plan.block * plan.blocks, image);
-            for (Int p = 0; p < plan.pixels; ++p) y[nc * plan.pixels + p] = encode<T>(image[p]);
+            for (Int p = 0; p < plan.pixels; ++p) {
+              result.write<double>(arguments.outputs[0], nc * plan.pixels + p, image[p]);
+            }
           }
         });
       },

@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kCurrent = 13;
 constexpr std::int64_t kDftAxisOperand = 20;
 constexpr std::int64_t kHalfPixelRegions = 16;
+constexpr std::int64_t kResizePositions = 11;
 constexpr std::int64_t kNumpyBroadcasting = 7;  // below, binary ops have an attribute for it
 constexpr std::int64_t kScanWithoutBatch = 9;   // below, Scan has a batch axis, and lengths
 
@@ -75,6 +76,18 @@ bool say_roi_coordinates(Graph& graph) {
   return changed;
 }
 
+// Resize of opset 10, and Upsample before it, know no attributes for positions; what the library's
+// converter makes of them would take the defaults of opset 11, which are others.
+void say_resize_positions(Model& model) {
+  for_each_graph(*model.graph, [](Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      if (!node->is("Resize") || node->has_attribute("coordinate_transformation_mode")) continue;
+      node->set_attribute("coordinate_transformation_mode", std::string("asymmetric"));
+      node->set_attribute("nearest_mode", std::string("floor"));
+    }
+  });
+}
+
 bool has_prelu(Model& model) {
   bool found = false;
   for_each_graph(*model.graph, [&](Graph& graph) {
@@ -133,6 +146,7 @@ StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   said = said || spread;
   const Status raised = raise_opset(model, kCurrent);
   if (raised.ok()) {
+    if (opset < kResizePositions) say_resize_positions(model);
     ctx.stats.add("opset-raised", 1);
     return true;
   }

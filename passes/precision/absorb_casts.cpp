@@ -17,9 +17,10 @@ bool is_contraction(const Node& node) {
 
 // Kernels that move bits as they are (kernels/README.md, "Data movement"), whatever the category of
 // the operators that are lowered to them.
-constexpr std::string_view kMovingKernels[] = {"Reshape", "Transpose", "Concat", "Split",
-                                               "Slice",   "SliceGrad", "Gather", "Expand",
-                                               "Pad",     "Reorder",   "Trilu"};
+constexpr std::string_view kMovingKernels[] = {
+    "Reshape",         "Transpose", "Concat",        "Split",   "Slice", "SliceGrad",
+    "Gather",          "Expand",    "Pad",           "Reorder", "Trilu", "TopK",
+    "ScatterElements", "ScatterND", "TensorScatter", "Unique"};
 
 // Kernels that load and store through their own conversion: all that compute, none that move bits.
 // An alias is no kernel at all.

@@ -156,6 +156,20 @@ std::vector<BenchCase> bench_cases() {
   training.set("training_mode", std::int64_t{1});
   Attributes heads;
   heads.set("perm", Dims{0, 2, 1, 3});
+  const auto resize = [](const char* mode, TensorDesc x, TensorDesc y) {
+    Attributes attributes;
+    attributes.set("mode", std::string(mode));
+    return request_of("Resize", {std::move(x)}, {std::move(y)}, attributes);
+  };
+  Attributes reflect;
+  reflect.set("mode", std::string("reflect"));
+  reflect.set("pads", Dims{0, 0, 1, 1, 0, 0, 1, 1});
+  Attributes columns;
+  columns.set("axis", std::int64_t{1});
+  Attributes regions;
+  regions.set("output_height", std::int64_t{7});
+  regions.set("output_width", std::int64_t{7});
+  regions.set("sampling_ratio", std::int64_t{2});
   const auto batch_norm = [&](TensorDesc x, const Dims& c) {
     return request_of("BatchNormalization", {x, f32(c), f32(c), f32(c), f32(c)},
                       {x, f32(c), f32(c), f32(c), f32(c)}, training);
@@ -213,6 +227,27 @@ std::vector<BenchCase> bench_cases() {
       {"MaxPool channels-last", max_pool(last)},
       {"Dropout f32", request_of("Dropout", {f32(flat), {DType::kInt64, {}, Layout::kRowMajor}},
                                  {f32(flat), {DType::kBool, flat, Layout::kRowMajor}})},
+      {"Resize nearest x2 f32", resize("nearest", f32(image), f32({32, 64, 112, 112}))},
+      {"Resize nearest x2 bf16", resize("nearest", bf16(image), bf16({32, 64, 112, 112}))},
+      {"Resize linear x2 f32", resize("linear", f32(image), f32({32, 64, 112, 112}))},
+      {"Resize linear x2 bf16", resize("linear", bf16(image), bf16({32, 64, 112, 112}))},
+      {"Resize linear half f32", resize("linear", f32({32, 64, 112, 112}), f32(image))},
+      {"Resize cubic x2 f32", resize("cubic", f32(image), f32({32, 64, 112, 112}))},
+      {"Pad reflect f32", request_of("Pad", {f32(image)}, {f32({32, 64, 58, 58})}, reflect)},
+      {"Gather rows of 768",
+       request_of("Gather", {f32({30000, 768}), {DType::kInt64, {16384}, Layout::kRowMajor}},
+                  {f32({16384, 768})})},
+      {"Gather columns",
+       request_of("Gather", {f32(flat), {DType::kInt64, {4096}, Layout::kRowMajor}}, {f32(flat)},
+                  columns)},
+      {"GridSample linear f32",
+       request_of("GridSample", {f32({8, 64, 56, 56}), f32({8, 56, 56, 2})},
+                  {f32({8, 64, 56, 56})})},
+      {"RoiAlign f32",
+       request_of(
+           "RoiAlign",
+           {f32({1, 256, 100, 100}), f32({512, 4}), {DType::kInt64, {512}, Layout::kRowMajor}},
+           {f32({512, 256, 7, 7})}, regions)},
       {"GatherGrad",
        request_of("GatherGrad", {f32({16384, 768}), {DType::kInt64, {16384}, Layout::kRowMajor}},
                   {f32({16384, 768})})},

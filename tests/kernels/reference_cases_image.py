@@ -134,13 +134,7 @@ places = np.round(np.random.default_rng(4).uniform(-1.5, 1.5, (1, 2, 2, 2, 3)), 
 for mode in ["bilinear", "nearest", "bicubic"]:
     for padding in ["zeros", "border", "reflection"]:
         for corners in [False, True]:
-            if mode == "bicubic" and padding != "zeros":
-                # ONNX brings the point inside first, PyTorch its four neighbours only. The points
-                # are exact in float32, which onnx.reference holds places in.
-                y, = onnx_run("GridSample", [image, points], mode="cubic", padding_mode=padding,
-                              align_corners=int(corners))
-            else:
-                y = F.grid_sample(t(image), t(points), mode, padding, corners)
+            y = F.grid_sample(t(image), t(points), mode, padding, corners)
             case(f"GridSample: {mode} {padding} {'corners' if corners else 'edges'}",
                  [image, points], [y], mode=mode.removeprefix("bi"), padding_mode=padding,
                  align_corners=int(corners))
@@ -152,6 +146,12 @@ for mode in ["bilinear", "nearest", "bicubic"]:
                  align_corners=int(corners))
 case("GridSample: infinitely far", [np.ones((1, 1, 2, 2)), np.array([[[[INF, 0], [NAN, 0]]]])],
      [np.zeros((1, 1, 1, 2))])
+
+for corners in [False, True]:
+    for size in [(2, 1, 3, 4), (1, 1, 2, 3, 2)]:
+        theta = data(size[0], len(size) - 2, len(size) - 1)
+        case(f"AffineGrid: {len(size) - 2} dims {'corners' if corners else 'edges'}", [theta],
+             [F.affine_grid(t(theta), size, align_corners=corners)], align_corners=int(corners))
 
 # --- regions -----------------------------------------------------------------------------------
 picture = data(2, 2, 6, 5)

@@ -116,11 +116,21 @@ void check_rounding(const Case& c) {
 // are activations.
 bool takes_channels_last(const Case& c, std::size_t input) {
   static const std::vector<std::pair<std::string, std::size_t>> kLeading = {
-      {"Conv", 1},           {"ConvGradInput", 1},          {"ConvGradWeight", 2},
-      {"ConvGradBias", 1},   {"ConvTranspose", 1},          {"BatchNormalization", 1},
-      {"MaxPool", 1},        {"BatchNormalizationGrad", 2}, {"MaxPoolGrad", 2},
-      {"AveragePool", 1},    {"GlobalAveragePool", 1},      {"GlobalAveragePoolGrad", 1},
-      {"AveragePoolGrad", 1}};
+      {"Conv", 1},
+      {"ConvGradInput", 1},
+      {"ConvGradWeight", 2},
+      {"ConvGradBias", 1},
+      {"ConvTranspose", 1},
+      {"BatchNormalization", 1},
+      {"MaxPool", 1},
+      {"BatchNormalizationGrad", 2},
+      {"MaxPoolGrad", 2},
+      {"AveragePool", 1},
+      {"GlobalAveragePool", 1},
+      {"GlobalAveragePoolGrad", 1},
+      {"AveragePoolGrad", 1},
+      {"Resize", 1},
+      {"Pad", 1}};
   for (const auto& [op, count] : kLeading) {
     if (op == c.op) return input < count;
   }

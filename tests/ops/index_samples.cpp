@@ -85,6 +85,7 @@ void add_images(std::vector<OpSample>& samples) {
        .attributes = {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}});
   samples.push_back({.op = "Upsample", .operands = {f({1, 1, 2, 2}), constant({4}, {1, 1, 2, 3})}});
   samples.push_back({.op = "GridSample", .operands = {f({1, 2, 3, 3}), f({1, 2, 2, 2}, -1, 1)}});
+  samples.push_back({.op = "AffineGrid", .operands = {f({1, 2, 3}), ints({1, 1, 2, 3})}});
   samples.push_back(
       {.op = "RoiAlign", .operands = {f({1, 2, 4, 4}), f({2, 4}, 0, 3), integers({2}, {0, 0})}});
   samples.push_back(

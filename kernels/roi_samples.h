@@ -1,0 +1,87 @@
+// Where ONNX RoiAlign samples an image: the regions' bins, and the pixels around a sample.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace mezzo::kernels {
+
+struct RoiGeometry {
+  std::int64_t height = 0, width = 0;  // of the image
+  std::int64_t rows = 0, columns = 0;  // bins of a region
+  std::int64_t sampling = 0;           // samples per bin and axis; 0: one per pixel
+  double scale = 1.0;
+  bool half_pixel = true;
+};
+
+// Samples per bin and axis beyond this are no region of an image.
+inline constexpr double kMostRoiSamples = 1 << 16;
+
+struct RoiRegion {
+  double top = 0, left = 0, bin_height = 0, bin_width = 0;
+  std::int64_t samples_down = 0, samples_across = 0;
+  bool sensible = false;  // finite, and not too many samples
+
+  double sample_row(std::int64_t bin, std::int64_t i) const {
+    return top + (static_cast<double>(bin) +
+                  (static_cast<double>(i) + 0.5) / static_cast<double>(samples_down)) *
+                     bin_height;
+  }
+  double sample_column(std::int64_t bin, std::int64_t j) const {
+    return left + (static_cast<double>(bin) +
+                   (static_cast<double>(j) + 0.5) / static_cast<double>(samples_across)) *
+                      bin_width;
+  }
+};
+
+// `corners`: x1 y1 x2 y2.
+inline RoiRegion roi_region(const RoiGeometry& geometry, const double (&corners)[4]) {
+  double at[4];
+  for (int i = 0; i < 4; ++i) {
+    at[i] = corners[i] * geometry.scale - (geometry.half_pixel ? 0.5 : 0.0);
+  }
+  double width = at[2] - at[0];
+  double height = at[3] - at[1];
+  if (!geometry.half_pixel) {
+    width = std::max(width, 1.0);
+    height = std::max(height, 1.0);
+  }
+  RoiRegion region;
+  region.left = at[0];
+  region.top = at[1];
+  region.bin_height = height / static_cast<double>(geometry.rows);
+  region.bin_width = width / static_cast<double>(geometry.columns);
+  const double given = static_cast<double>(geometry.sampling);
+  const double down = geometry.sampling > 0 ? given : std::ceil(region.bin_height);
+  const double across = geometry.sampling > 0 ? given : std::ceil(region.bin_width);
+  region.sensible = std::isfinite(region.left) && std::isfinite(region.top) &&
+                    std::isfinite(width) && std::isfinite(height) && down <= kMostRoiSamples &&
+                    across <= kMostRoiSamples;
+  if (!region.sensible) return region;
+  region.samples_down = std::max<std::int64_t>(0, static_cast<std::int64_t>(down));
+  region.samples_across = std::max<std::int64_t>(0, static_cast<std::int64_t>(across));
+  return region;
+}
+
+// Along one axis: the two pixels around a sample, and the weight of the second.
+struct RoiNeighbours {
+  std::int64_t low = 0, high = 0;
+  double fraction = 0.0;
+  bool outside = false;
+};
+
+inline RoiNeighbours roi_neighbours(double at, std::int64_t size) {
+  RoiNeighbours place;
+  if (!(at >= -1.0 && at <= static_cast<double>(size))) {
+    place.outside = true;
+    return place;
+  }
+  at = std::max(at, 0.0);
+  place.low = std::min(static_cast<std::int64_t>(at), size - 1);
+  place.high = std::min(place.low + 1, size - 1);
+  if (place.low < size - 1) place.fraction = at - static_cast<double>(place.low);
+  return place;
+}
+
+}  // namespace mezzo::kernels
