@@ -22,6 +22,10 @@ struct OpRow {
   std::string_view beta_name = "beta";
 };
 
+// Defaults of attributes, which are float32 in ONNX.
+constexpr double kFifth = 0.2F;
+constexpr double kHundredth = 0.01F;
+
 constexpr OpRow kOps[] = {
     {"Add", ElementwiseOp::kAdd},
     {"Sub", ElementwiseOp::kSub},
@@ -41,9 +45,9 @@ constexpr OpRow kOps[] = {
     {"Neg", ElementwiseOp::kNeg},
     {"Abs", ElementwiseOp::kAbs},
     {"Softplus", ElementwiseOp::kSoftplus},
-    {"HardSigmoid", ElementwiseOp::kHardSigmoid, 0.2, 0.5},
+    {"HardSigmoid", ElementwiseOp::kHardSigmoid, kFifth, 0.5},
     {"HardSwish", ElementwiseOp::kHardSwish},
-    {"LeakyRelu", ElementwiseOp::kLeakyRelu, 0.01},
+    {"LeakyRelu", ElementwiseOp::kLeakyRelu, kHundredth},
     {"Elu", ElementwiseOp::kElu, 1.0},
     {"Sin", ElementwiseOp::kSin},
     {"Cos", ElementwiseOp::kCos},
@@ -98,8 +102,8 @@ constexpr OpRow kOps[] = {
     {"ErfGrad", ElementwiseOp::kErfGrad},
     {"SoftplusGrad", ElementwiseOp::kSoftplusGrad},
     {"HardSwishGrad", ElementwiseOp::kHardSwishGrad},
-    {"HardSigmoidGrad", ElementwiseOp::kHardSigmoidGrad, 0.2, 0.5},
-    {"LeakyReluGrad", ElementwiseOp::kLeakyReluGrad, 0.01},
+    {"HardSigmoidGrad", ElementwiseOp::kHardSigmoidGrad, kFifth, 0.5},
+    {"LeakyReluGrad", ElementwiseOp::kLeakyReluGrad, kHundredth},
     {"EluGrad", ElementwiseOp::kEluGrad, 1.0},
     {"LogGrad", ElementwiseOp::kLogGrad},
     {"AbsGrad", ElementwiseOp::kAbsGrad},

@@ -51,6 +51,10 @@ double round_half_even(double x) { return std::nearbyint(x); }
 
 double sign(double x) { return std::isnan(x) ? x : static_cast<double>((x > 0.0) - (x < 0.0)); }
 
+// Defaults of attributes, which are float32 in ONNX.
+constexpr double kFifth = 0.2F;
+constexpr double kHundredth = 0.01F;
+
 constexpr UnaryFunction kFunctions[] = {
     {"Relu", [](double x, const Parameters&) { return x < 0.0 ? 0.0 : x; }},
     {"Sigmoid", [](double x, const Parameters&) { return sigmoid(x); }},
@@ -68,13 +72,14 @@ constexpr UnaryFunction kFunctions[] = {
        const double line = p.alpha * x + p.beta;
        return line < 0.0 ? 0.0 : line > 1.0 ? 1.0 : line;
      },
-     0.2, 0.5},
+     kFifth, 0.5},
     {"HardSwish",
      [](double x, const Parameters&) {
        const double line = x / 6.0 + 0.5;
        return x * (line < 0.0 ? 0.0 : line > 1.0 ? 1.0 : line);
      }},
-    {"LeakyRelu", [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * x : x; }, 0.01},
+    {"LeakyRelu", [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * x : x; },
+     kHundredth},
     {"Elu", [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * std::expm1(x) : x; },
      1.0},
     {"Sin", [](double x, const Parameters&) { return std::sin(x); }},

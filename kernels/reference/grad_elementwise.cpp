@@ -53,6 +53,10 @@ double hard_swish_grad(double dy, double x, const Parameters&) {
   return x >= 3.0 ? dy : dy * (x / 3.0 + 0.5);
 }
 
+// Defaults of attributes, which are float32 in ONNX.
+constexpr double kFifth = 0.2F;
+constexpr double kHundredth = 0.01F;
+
 constexpr GradFunction kFunctions[] = {
     // From y.
     {"ReluGrad", [](double dy, double y, const Parameters&) { return y > 0.0 ? dy : 0.0; }},
@@ -70,9 +74,10 @@ constexpr GradFunction kFunctions[] = {
      }},
     {"SoftplusGrad", [](double dy, double x, const Parameters&) { return dy * sigmoid(x); }},
     {"HardSwishGrad", hard_swish_grad},
-    {"HardSigmoidGrad", hard_sigmoid_grad, 0.2, 0.5},
+    {"HardSigmoidGrad", hard_sigmoid_grad, kFifth, 0.5},
     {"LeakyReluGrad",
-     [](double dy, double x, const Parameters& p) { return x > 0.0 ? dy : p.alpha * dy; }, 0.01},
+     [](double dy, double x, const Parameters& p) { return x > 0.0 ? dy : p.alpha * dy; },
+     kHundredth},
     {"EluGrad",
      [](double dy, double x, const Parameters& p) {
        return x > 0.0 ? dy : dy * p.alpha * std::exp(x);

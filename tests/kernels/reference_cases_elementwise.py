@@ -35,6 +35,7 @@ case("Mod: the divisor's sign", [IA, IB], [IA % IB])
 case("Mod: fmod", [IA, IB], [np.fmod(IA, IB)], fmod=1)
 case("Mod: fmod of reals", [A, np.array(0.75)], [np.fmod(A, 0.75)], fmod=1)
 
+FIFTH, HUNDREDTH = float(np.float32(0.2)), float(np.float32(0.01))  # attributes are float32
 X = np.concatenate([data(5), [0.0, -0.25, 3.5, -3.5]])
 SPECIAL = np.array([INF, -INF, NAN])
 NORMAL_CDF = lambda v: v * torch.special.ndtr(v)
@@ -57,10 +58,10 @@ case("Reciprocal:", [P], [1.0 / P])
 case("Log: outside its domain", [np.array([0.0, -1.0, INF])], [np.array([-INF, NAN, INF])])
 case("Neg: int32", [np.array([3, -4], np.int32)], [np.array([-3, 4], np.int32)])
 case("Abs: int64", [np.array([3, -4])], [np.array([3, 4])])
-case("HardSigmoid: defaults", [X], [np.clip(0.2 * X + 0.5, 0, 1)])
+case("HardSigmoid: defaults", [X], [np.clip(FIFTH * X + 0.5, 0, 1)])
 case("HardSigmoid: attributes", [X], onnx_run("HardSigmoid", [X], alpha=0.5, beta=0.25),
      alpha=0.5, beta=0.25)
-case("LeakyRelu: default", [X], [F.leaky_relu(t(X), 0.01)])
+case("LeakyRelu: default", [X], [F.leaky_relu(t(X), HUNDREDTH)])
 case("LeakyRelu: alpha", [X], [F.leaky_relu(t(X), 0.25)], alpha=0.25)
 case("Elu: default", [X], [F.elu(t(X))])
 case("Elu: alpha", [X], [F.elu(t(X), 0.5)], alpha=0.5)
@@ -130,9 +131,9 @@ for op, f in from_y.items():
 from_x = {
     "GeluGrad": (F.gelu, {}), "SwishGrad": (F.silu, {}), "ErfGrad": (torch.erf, {}),
     "SoftplusGrad": (lambda v: F.softplus(v, threshold=100), {}), "HardSwishGrad": (F.hardswish, {}),
-    "LeakyReluGrad": (lambda v: F.leaky_relu(v, 0.01), {}), "EluGrad": (F.elu, {}),
+    "LeakyReluGrad": (lambda v: F.leaky_relu(v, HUNDREDTH), {}), "EluGrad": (F.elu, {}),
     "AbsGrad": (torch.abs, {}), "SinGrad": (torch.sin, {}), "CosGrad": (torch.cos, {}),
-    "HardSigmoidGrad": (lambda v: (0.2 * v + 0.5).clip(0, 1), {}),
+    "HardSigmoidGrad": (lambda v: (FIFTH * v + 0.5).clip(0, 1), {}),
 }
 for op, (f, attributes) in from_x.items():
     case(f"{op}:", [DY, X], grad_of(f, [X], DY), **attributes)
