@@ -293,37 +293,50 @@ class Mutator {
   std::mt19937 engine_;
 };
 
-TEST(ReferenceHostileRequests, NeverLeaveTheirBuffers) {
+// What prepares is run on small whole numbers.
+void run_hostile(Mutator& mutator, const std::string& title, const KernelRequest& request,
+                 Kernel& kernel) {
+  std::vector<Tensor> inputs, results;
+  for (const TensorDesc& desc : request.inputs) {
+    inputs.emplace_back(desc);
+    if (desc.dtype != DType::kInt64 && desc.dtype != DType::kInt32) continue;
+    for (std::int64_t i = 0; i < inputs.back().elems(); ++i) {
+      inputs.back().set_integer(i, mutator.pick(7) - 2);
+    }
+  }
+  for (const TensorDesc& desc : request.outputs) results.emplace_back(desc);
+  const Status status = run_prepared(kernel, inputs, results);
+  EXPECT_NE(status.code(), StatusCode::kInternal) << title << ": " << status.message();
+}
+
+class HostileRequests : public testing::TestWithParam<Backend> {};
+
+TEST_P(HostileRequests, NeverLeaveTheirBuffers) {
   Mutator mutator(3);
   int prepared = 0;
   int refused = 0;
   for (int round = 0; round < 60; ++round) {
     for (const Case& c : all_cases()) {
       const KernelRequest request = mutator.mutate(c);
-      const auto kernel = prepare(request);
+      const auto kernel = prepare_kernel(request, GetParam());
       if (!kernel.ok()) {
         EXPECT_NE(kernel.status().code(), StatusCode::kInternal) << kernel.status().message();
         ++refused;
         continue;
       }
       ++prepared;
-      std::vector<Tensor> inputs, results;
-      for (const TensorDesc& desc : request.inputs) {
-        inputs.emplace_back(desc);
-        if (desc.dtype != DType::kInt64 && desc.dtype != DType::kInt32) continue;
-        for (std::int64_t i = 0; i < inputs.back().elems(); ++i) {
-          inputs.back().set_integer(i, mutator.pick(7) - 2);
-        }
-      }
-      for (const TensorDesc& desc : request.outputs) results.emplace_back(desc);
-      const Status status = run_prepared(**kernel, inputs, results);
-      EXPECT_NE(status.code(), StatusCode::kInternal) << c.title << ": " << status.message();
+      run_hostile(mutator, c.title, request, **kernel);
     }
   }
   // Both ways were tried often.
   EXPECT_GT(prepared, 2000);
   EXPECT_GT(refused, 2000);
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, HostileRequests,
+                         testing::Values(Backend::kReference, Backend::kCpu), [](const auto& info) {
+                           return info.param == Backend::kCpu ? "Cpu" : "Reference";
+                         });
 
 TEST(KernelTable, SaysWhatIsMissing) {
   EXPECT_THAT(ask("Foo", {}, {}),
