@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "passes/cleanup/match.h"
 #include "passes/numerics/elements.h"
 #include "passes/numerics/tensor_range.h"
-#include "passes/cleanup/match.h"
 
 namespace mezzo::numerics {
 namespace {

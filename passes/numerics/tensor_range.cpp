@@ -1,10 +1,11 @@
 #include "passes/numerics/tensor_range.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "compiler/ir/cast_elems.h"
 #include "compiler/ir/float_loops.h"
-#include "compiler/support/text.h"
 #include "passes/numerics/elements.h"
 
 namespace mezzo::numerics {
@@ -98,7 +99,7 @@ TensorRange range_of(const HostTensor& tensor, const RangeOptions& options) {
 }
 
 std::string number_text(double value) {
-  return std::isnan(value) ? "NaN" : format_number(static_cast<float>(value));
+  return std::isnan(value) ? "NaN" : fmt::format("{:.6g}", value);
 }
 
 std::string range_text(const TensorRange& range) {

@@ -20,7 +20,7 @@ passes::TensorRange range_of(const HostTensor& tensor, const RangeOptions& optio
 // "-3.2 to 7.1e+04", with what is not finite: "all 0", "0 to 1, 3 NaN", "nothing finite, 8 inf".
 std::string range_text(const passes::TensorRange& range);
 
-// A number as FP32 has it: "0.1", "inf", "NaN".
+// A number in six digits: "0.1", "170154", "-3.40282e+38", "inf", "NaN".
 std::string number_text(double value);
 
 }  // namespace mezzo::numerics

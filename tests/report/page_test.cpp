@@ -55,6 +55,18 @@ Report hostile_report() {
   records.pads = records.warnings;
   records.policy = {{next(), next()}};
   records.cost.method = next();
+  records.calibration = test::small_calibration();
+  records.calibration->sources = {next(), next()};
+  records.calibration->worst_output = next();
+  for (MeasuredTensor& tensor : records.calibration->near_limit) {
+    tensor.tensor = next();
+    tensor.scope = next();
+    tensor.note = next();
+  }
+  for (CalibrationChange& change : records.calibration->changes) {
+    change.node = next();
+    change.op_type = next();
+  }
   for (DrawnNode& node : report.drawn) {
     node.name = next();
     node.op_type = next();

@@ -28,6 +28,41 @@ TEST(ReportJson, ReadsWhatItWrote) {
   EXPECT_EQ(*read, report);
 }
 
+TEST(ReportJson, ReadsTheCalibrationThatItWrote) {
+  Report report = small_report();
+  report.records.calibration = test::small_calibration();
+  const auto read = read_report(report_json(report));
+  ASSERT_THAT(read, IsOk());
+  EXPECT_EQ(*read, report);
+  for (const double error : {-1.0, CalibrationRecord::kInfiniteError}) {
+    report.records.calibration->output_error = error;
+    if (error < 0) {
+      report.records.calibration->worst_output.clear();
+      report.records.calibration->checked_samples = 0;
+    } else {
+      report.records.calibration->worst_output = "s";
+    }
+    const auto again = read_report(report_json(report));
+    ASSERT_THAT(again, IsOk());
+    EXPECT_EQ(*again, report) << error;
+  }
+}
+
+TEST(ReportJson, RefusesADamagedCalibration) {
+  Report report = small_report();
+  report.records.calibration = test::small_calibration();
+  const auto spoilt = [&](const char* key, json value) {
+    json edited = json::parse(report_json(report));
+    edited["calibration"][key] = std::move(value);
+    return read_report(edited.dump());
+  };
+  EXPECT_THAT(spoilt("samples", -1), Rejects("calibration: key 'samples'"));
+  EXPECT_THAT(spoilt("changes", 1), Rejects("calibration: key 'changes'"));
+  EXPECT_THAT(spoilt("changes", {{{"node", "a"}}}),
+              Rejects("calibration: changes[0]: key 'scope'"));
+  EXPECT_THAT(spoilt("output_error", -2), Rejects("key 'output_error'"));
+}
+
 TEST(ReportJson, KeepsExtremeNumbersAndNames) {
   Report report = small_report();
   report.records.nodes[0].flops = 1.0 / 3;

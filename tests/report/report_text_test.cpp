@@ -30,6 +30,20 @@ TEST(ReportText, NamesRulesAndCauses) {
   EXPECT_THAT(text, HasSubstr("pad: matmul: 3 -> 8 columns does not pay"));
 }
 
+TEST(ReportText, SaysWhatCalibrationChanged) {
+  EXPECT_THAT(report_totals(test::small_report()), Not(HasSubstr("calibrated")));
+  Records records = test::small_records();
+  records.calibration = test::small_calibration();
+  const std::string text = report_totals(test::small_report(records));
+  EXPECT_THAT(text,
+              HasSubstr("calibrated on 7 samples of a.npz and 1 more: 1 of 5 tensors near the "
+                        "limits, 1 node kept FP32 that would run low without it, 1 low "
+                        "instead\n"));
+  EXPECT_THAT(text, HasSubstr("  'loop1 > m' reaches 170154 on the samples"));
+  EXPECT_THAT(text, HasSubstr("1 of these would run low in BF16"));
+  EXPECT_THAT(text, HasSubstr("outputs on 3 samples: within 0.0012 of FP32 ('s' the farthest)"));
+}
+
 TEST(ReportText, CountsPerRuleAtTheEnd) {
   const auto lines = lines_of(report_text(test::small_report()));
   const auto line = std::find_if(lines.begin(), lines.end(), [](const std::string& text) {

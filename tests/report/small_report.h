@@ -85,6 +85,22 @@ inline Records small_records() {
   return records;
 }
 
+inline CalibrationRecord small_calibration() {
+  CalibrationRecord found;
+  found.sources = {"a.npz", "b.npz"};
+  found.samples = 7;
+  found.tensors = 5;
+  found.near_limit = {{"m", "loop1 > ", -3, 170154, 1e-9, 2, 1,
+                       "reaches 170154 on the samples, beyond float16's 65504"}};
+  found.changes = {{"matmul", "", "MatMul", DType::kFloat16, DType::kFloat32},
+                   {"relu", "", "Relu", DType::kFloat32, DType::kFloat16}};
+  found.avoided_by_bf16 = 1;
+  found.output_error = 0.00123;
+  found.checked_samples = 3;
+  found.worst_output = "s";
+  return found;
+}
+
 inline Report small_report(const Records& records = small_records()) {
   const std::unique_ptr<Model> model = value_or_die(import_text(kSmallModel));
   // Types of results, as inference would give them.

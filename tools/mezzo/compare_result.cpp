@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compiler/report/format.h"
 #include "compiler/report/text_table.h"
@@ -43,6 +44,9 @@ std::vector<const TensorComparison*> worst(const numerics::Comparison& compariso
                    [](const TensorComparison* x, const TensorComparison* y) {
                      return x->difference.error > y->difference.error;
                    });
+  // A cast is as far off as what it casts: of those that stand for one tensor the worst counts.
+  std::set<const Value*> seen;
+  std::erase_if(rows, [&](const TensorComparison* row) { return !seen.insert(row->a).second; });
   if (rows.size() > kWorst) rows.resize(kWorst);
   return rows;
 }
