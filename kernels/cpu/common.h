@@ -170,7 +170,7 @@ inline float* thread_part(void* workspace, int thread, Int floats) {
 }
 
 // Below this many elements starting threads costs more than it saves.
-inline constexpr Int kSerialElems = 32768;
+inline constexpr Int kSerialElems = 65536;
 inline int threads_for(Int elems, int threads) {
   return elems < kSerialElems ? 1 : std::max(threads, 1);
 }
