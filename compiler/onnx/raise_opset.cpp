@@ -138,6 +138,22 @@ Status build_for_converter(const Model& model, std::vector<TensorRef>& elided,
   return ok_status();
 }
 
+// The library's adapters take it for granted that operands are there, and attributes of the type
+// that the schema says.
+Status verify_nodes(onnx::ModelProto& proto, std::int64_t current) {
+  Status status;
+  for_each_node(*proto.mutable_graph()->mutable_node(), [&](const onnx::NodeProto& node) {
+    const auto* schema = node.domain().empty() ? find_schema(node.op_type(), current) : nullptr;
+    if (schema == nullptr || !status.ok()) return;
+    try {
+      schema->Verify(node);
+    } catch (const std::exception& error) {
+      status = unimplemented("ONNX's checker: " + printable(error.what(), 400));
+    }
+  });
+  return status;
+}
+
 StatusOr<std::unique_ptr<Model>> convert(const onnx::ModelProto& proto, std::int64_t version,
                                          std::vector<TensorRef> elided) {
   onnx::ModelProto converted;
@@ -173,7 +189,9 @@ Status raise_opset(Model& model, std::int64_t version) {
   std::vector<TensorRef> elided;
   onnx::ModelProto proto;
   MEZZO_RETURN_IF_ERROR(build_for_converter(model, elided, proto));
-  auto raised = convert(proto, version, std::move(elided));
+  const Status verified = verify_nodes(proto, current);
+  auto raised = verified.ok() ? convert(proto, version, std::move(elided))
+                              : StatusOr<std::unique_ptr<Model>>(verified);
   if (!raised.ok()) {
     return raised.status().with_context("opset " + std::to_string(current) + " to " +
                                         std::to_string(version));
