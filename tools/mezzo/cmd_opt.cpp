@@ -52,7 +52,7 @@ struct OptCommand {
 
   static Status print_passes() {
     for (const passes::PassInfo& pass : passes::all_passes()) {
-      std::printf("%-20s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
+      std::printf("%-23s %s\n", std::string(pass.name).c_str(), std::string(pass.summary).c_str());
     }
     return ok_status();
   }
