@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -19,9 +20,11 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // Of a node in a loop that many times are looked at.
 constexpr std::uint64_t kMostTimes = 16;
 
-HostTensor saturated(const HostTensor& tensor, DType low) {
-  const auto max = static_cast<float>(float_facts(low).max);
-  return mapped(tensor, [&](float value) { return std::clamp(value, -max, max); });
+HostTensor host_tensor(const Tensor& floats) {
+  const std::vector<std::byte> bytes = floats.copy_bytes();
+  const std::shared_ptr<float> block = float_block(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(block.get(), bytes.data(), bytes.size());
+  return {floats.dtype(), floats.dims(), {block, reinterpret_cast<const std::byte*>(block.get())}};
 }
 
 // What one lowered node does by itself.
@@ -50,8 +53,8 @@ class OwnErrors {
     }
     passes::LowSlots slots = lowered.slots;
     for (const std::size_t index : lowered.rounded) slots.operands[index] = true;
-    std::vector<RuntimeValue> clamped;
-    const std::vector<const RuntimeValue*> operands = with_saturated(run, clamped);
+    std::vector<RuntimeValue> given;
+    const std::vector<const RuntimeValue*> operands = as_given(run, lowered, given);
     const auto results = run_node(run.node, operands, runner_, &slots, lowering_.low);
     if (!results.ok()) return ok_status();  // stays unmeasured; the whole may run all the same
     for (std::size_t i = 0; i < run.results.size(); ++i) {
@@ -64,17 +67,14 @@ class OwnErrors {
   std::vector<OwnError> found;
 
  private:
-  // The operands as the other model has them: constants that it saturated, saturated.
-  std::vector<const RuntimeValue*> with_saturated(const NodeRun& run,
-                                                  std::vector<RuntimeValue>& clamped) const {
+  // The operands as the other model has them, where its constants are its own.
+  static std::vector<const RuntimeValue*> as_given(const NodeRun& run, const LoweredNode& lowered,
+                                                   std::vector<RuntimeValue>& given) {
     std::vector<const RuntimeValue*> operands(run.operands.begin(), run.operands.end());
-    clamped.resize(operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const Value* value = run.node.operand(i);
-      if (value == nullptr || lowering_.saturated.count(value) == 0 || operands[i] == nullptr)
-        continue;
-      clamped[i] = saturated(operands[i]->tensor, lowering_.low);
-      operands[i] = &clamped[i];
+    given.reserve(lowered.constants.size());
+    for (const LoweredNode::Given& constant : lowered.constants) {
+      given.emplace_back(host_tensor(*constant.values));
+      operands[constant.operand] = &given.back();
     }
     return operands;
   }

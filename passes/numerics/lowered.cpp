@@ -1,14 +1,12 @@
 #include "passes/numerics/lowered.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/ir/clone.h"
 #include "compiler/ops/constants.h"
 #include "passes/pass.h"
 #include "passes/precision/assignment.h"
 #include "passes/precision/insert_casts.h"
-#include "passes/precision/reach.h"
 
 namespace mezzo::numerics {
 namespace {
@@ -48,7 +46,7 @@ class Reader {
       const bool low = lower_than_fp32(a.operand(i), b.operand(i));
       lowered.slots.operands.push_back(low);
       if (low) note(b.operand(i)->dtype());
-      if (low) note_saturation(*a.operand(i), *b.operand(i));
+      if (low) note_constant(*a.operand(i), *b.operand(i), i, lowered);
       if (is_fp32(a.operand(i)) && !constant_of(a.operand(i)) && came_low(b.operand(i)) &&
           !made_low(*a.operand(i)))
         lowered.rounded.push_back(i);
@@ -98,12 +96,13 @@ class Reader {
     if (out_.low == DType::kNone) out_.low = dtype;
   }
 
-  void note_saturation(const Value& a, const Value& b) {
+  static void note_constant(const Value& a, const Value& b, std::size_t operand,
+                            LoweredNode& lowered) {
     const TensorRef data_a = constant_of(&a), data_b = constant_of(&b);
-    if (!data_a || !data_b || out_.saturated.count(&a) > 0) return;
-    const passes::ConstantFacts of_a = passes::facts_of(*data_a);
-    if (of_a.largest() <= float_facts(b.dtype()).max) return;
-    if (!passes::facts_of(*data_b).infinite) out_.saturated.insert(&a);
+    if (!data_a || !data_b || data_a->dims() != data_b->dims()) return;
+    if (Tensor::cast_of(data_a, data_b->dtype(), false)->copy_bytes() == data_b->copy_bytes())
+      return;
+    lowered.constants.push_back({operand, Tensor::cast_of(data_b, DType::kFloat32, false)});
   }
 
   const ModelMatch& match_;
@@ -204,10 +203,10 @@ StatusOr<std::unique_ptr<Model>> lower_all_but(const Model& a, const Lowering& l
           static_cast<std::size_t>(std::find(from.begin(), from.end(), inner.graph) - from.begin());
       assignment->graphs[to[at]] = {inner.inputs, inner.outputs};
     }
-    for (std::size_t i = 0; i < lowered.node->operand_count(); ++i) {
-      const Value* operand = lowered.node->operand(i);
-      if (operand != nullptr && lowering.saturated.count(operand) > 0)
-        assignment->saturate[node->operand(i)] = true;
+    for (const LoweredNode::Given& given : lowered.constants) {
+      Graph& graph = *node->graph();
+      const std::string name = graph.unique_name(node->operand(given.operand)->name() + "_given");
+      node->set_operand(given.operand, graph.add_initializer(name, given.values));
     }
   }
   for (const auto& [node, index] : rounded) round_operand(*node, index, lowering.low);

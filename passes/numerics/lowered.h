@@ -16,6 +16,12 @@ namespace mezzo::numerics {
 struct LoweredNode {
   const Node* node = nullptr;  // of the original
   passes::LowSlots slots;      // operands and results that are low there
+  // Low constants that are not the original's, rounded: saturated masks, clamped weights. In FP32.
+  struct Given {
+    std::size_t operand = 0;
+    TensorRef values;
+  };
+  std::vector<Given> constants;
   // FP32 operands that come there by way of the low type: rounded, though the node is not low.
   std::vector<std::size_t> rounded;
   // Inputs and outputs that are low there, for each graph in the node.
@@ -29,8 +35,6 @@ struct LoweredNode {
 struct Lowering {
   DType low = DType::kNone;        // kNone: nothing is low
   std::vector<LoweredNode> nodes;  // in order, a node before those in its graphs
-  // Constants of the original that the other model holds saturated to the low type's range.
-  std::unordered_set<const Value*> saturated;
 };
 
 // InvalidArgument: `a` itself is not FP32, or the models were given the wrong way round.

@@ -227,8 +227,8 @@ TEST(Blame, SaysWhereTheCauseIsNotTheLowering) {
       "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}>\n"
       "{ [mm] y = MatMul (x, w) }";
   const std::string other =
-      "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,9}>\n"
-      "{ [mm] y = MatMul (x, w) }";
+      "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}, float k = {9}>\n"
+      "{ [mm] h = MatMul (x, w)\n[more] y = Add (h, k) }";
   const std::vector<RuntimeValue> inputs = {floats({2, 2}, {1, 2, 3, 4})};
   const auto a = prepared(text), b = converted(other, naive_policy()), c = prepared(other);
   const auto outputs = observe(*a, inputs, nullptr);
@@ -239,6 +239,26 @@ TEST(Blame, SaysWhereTheCauseIsNotTheLowering) {
     EXPECT_EQ(value_or_die(numerics::find_blame(*a, lowering, inputs, outputs, {})).outcome,
               outcome);
   }
+}
+
+// A converter that clamps constants, or has other weights: they are part of what it did.
+TEST(Blame, ConstantsThatAreNotTheOriginals) {
+  const std::string text =
+      "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}, float[2,2] v = {1,0,0,1}>\n"
+      "{ [a] h = MatMul (x, v)\n[b] y = MatMul (h, w) }";
+  const std::string other =
+      "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,9}, float[2,2] v = {1,0,0,1}>\n"
+      "{ [a] h = MatMul (x, v)\n[b] y = MatMul (h, w) }";
+  const std::vector<RuntimeValue> inputs = {floats({2, 2}, {1, 2, 3, 4})};
+  const auto a = prepared(text), b = converted(other, naive_policy());
+  const auto outputs = observe(*a, inputs, nullptr);
+  const numerics::ModelMatch match = value_or_die(numerics::match_models(*a, *b));
+  const Lowering lowering = value_or_die(numerics::read_lowering(*a, *b, match));
+  const Blame found = value_or_die(numerics::find_blame(*a, lowering, inputs, outputs, {}));
+  ASSERT_EQ(found.outcome, Blame::Outcome::kFound);
+  ASSERT_EQ(found.nodes.size(), 1U);
+  EXPECT_EQ(found.nodes[0].lowered->node->name, "b");
+  EXPECT_DOUBLE_EQ(found.error_before, 20.0 / 22) << "[3,4] [2,9] is 42 instead of 22";
 }
 
 }  // namespace
