@@ -47,10 +47,7 @@ float run(const float* x, Int n) {
   }
   for (; i + kLanes <= n; i += kLanes) acc[0] = Op::add(acc[0], load(x + i));
   if (i < n) {
-    alignas(64) float rest[kLanes];
-    store(rest, identity);
-    for (int k = 0; i + k < n; ++k) rest[k] = x[i + k];
-    acc[1] = Op::add(acc[1], load(rest));
+    acc[1] = Op::add(acc[1], load_n_or(x + i, static_cast<int>(n - i), identity));
   }
   const F joined = Op::join(Op::join(acc[0], acc[1]), Op::join(acc[2], acc[3]));
   return fold_lanes(joined, [](F a, F b) { return Op::join(a, b); });

@@ -17,7 +17,41 @@ float log_of(float x) {
   return lanes[0];
 }
 
+// At most kShort vectors, which stay in registers. Adds up in the order of softmax_run().
+constexpr int kShort = 4;
+
+void softmax_short(const float* x, float* y, Int n) {
+  const int whole = static_cast<int>(n / kLanes);
+  const int rest = static_cast<int>(n % kLanes);
+  const F lowest = set1(-__builtin_inff());
+  F v[kShort];
+  F m = lowest;
+  for (int k = 0; k < whole; ++k) {
+    v[k] = load(x + k * kLanes);
+    m = max_nan(m, v[k]);
+  }
+  if (rest > 0) {
+    // Lanes beyond the end take no part: their exponent is -infinity.
+    v[whole] = load_n_or(x + whole * kLanes, rest, lowest);
+    m = max_nan(m, v[whole]);
+  }
+  m = set1(fold_lanes(m, [](F a, F b) { return max_nan(a, b); }));
+  F sums[2] = {zero(), zero()};
+  for (int k = 0; k < whole; ++k) {
+    v[k] = exp(v[k] - m);
+    sums[k % 2] = sums[k % 2] + v[k];
+  }
+  if (rest > 0) {
+    v[whole] = exp(v[whole] - m);
+    sums[0] = sums[0] + v[whole];
+  }
+  const F factor = set1(1.0F / sum_lanes(sums[0] + sums[1]));
+  for (int k = 0; k < whole; ++k) store(y + k * kLanes, v[k] * factor);
+  if (rest > 0) store_n(y + whole * kLanes, v[whole] * factor, rest);
+}
+
 void softmax_run(const float* x, float* y, Int n, bool log_form) {
+  if (n < kShort * kLanes && !log_form) return softmax_short(x, y, n);
   const float greatest = reduce_run(ReduceOp::kMax, x, n);
   const F m = set1(greatest);
   // exp goes to y, unless its logarithm is wanted, which starts from x again.

@@ -222,6 +222,12 @@ MEZZO_VEC F copy_sign(F magnitude, F sign) {
 MEZZO_VEC F max_nan(F a, F b) { return select(is_nan(a), a, max_or_second(a, b)); }
 MEZZO_VEC F min_nan(F a, F b) { return select(is_nan(a), a, min_or_second(a, b)); }
 
+// The first n lanes of memory, `rest` in the others. REQUIRES: 0 < n < kLanes.
+MEZZO_VEC F load_n_or(const float* p, int n, F rest) {
+  alignas(64) constexpr float kCount[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return select(load(kCount) < set1(static_cast<float>(n)), load_n(p, n), rest);
+}
+
 MEZZO_VEC F zero() { return set1(0.0F); }
 
 // join(join(..)) of all lanes, by halves.
