@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/ops/decompose_contrib.h"
 #include "compiler/ops/decompose_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/lowering_helpers.h"
@@ -36,6 +37,7 @@ constexpr Entry kRules[] = {
 };
 
 Rule rule_for(const Node& node) {
+  if (node.domain() == "com.microsoft") return contrib_rule(node.op_type());
   if (!node.domain().empty()) return nullptr;
   for (const Entry& entry : kRules) {
     if (entry.op == node.op_type()) return entry.rule;
