@@ -68,7 +68,7 @@ double position(const Options& options, const Stretch& stretch, double j) {
     return stretch.roi_start * (in - 1) + (width == 1.0 ? span / 2 : j * span / (width - 1));
   }
   if (mode == "tf_half_pixel_for_nn") return (j + 0.5) / stretch.scale;
-  if (mode == "pytorch_half_pixel" && width == 1.0) return -0.5;
+  if (mode == "pytorch_half_pixel" && stretch.out == 1) return 0.0;
   const double half_pixel = (j + 0.5) / stretch.scale - 0.5;
   if (mode != "half_pixel_symmetric") return half_pixel;
   return in / 2 * (1 - static_cast<double>(stretch.out) / width) + half_pixel;
@@ -115,11 +115,12 @@ Status make_table(const Options& options, const Stretch& stretch, ResampledAxis&
   const bool nearest = options.mode == "nearest";
   const double shrink = options.antialias && !nearest ? std::min(stretch.scale, 1.0) : 1.0;
   const double reach = (options.mode == "cubic" ? 2.0 : 1.0) / shrink;  // to either side
-  if (!nearest && 2 * reach + 1 > static_cast<double>(kMostTaps / std::max<Int>(stretch.out, 1))) {
+  const Int most_taps = kMostTaps / std::max<Int>(stretch.out, 1);
+  if (!nearest && 2 * reach + 1 > static_cast<double>(most_taps)) {
     return wrong("scale " + std::to_string(stretch.scale) + " is too small for antialias");
   }
   axis.taps = nearest ? 1 : 2 * static_cast<Int>(std::ceil(reach));
-  if (axis.taps > kMostTaps / std::max<Int>(axis.out, 1)) return wrong("the result is too large");
+  if (axis.taps > most_taps) return wrong("the result is too large");
   axis.indices.resize(static_cast<std::size_t>(axis.out * axis.taps));
   axis.weights.resize(axis.indices.size(), 1.0);
   const bool crops = options.coordinates == "tf_crop_and_resize";

@@ -243,6 +243,9 @@ struct Isa {
   // as 0 whatever it holds.
   void (*blend_taps)(const float* x, const std::int32_t* indices, const float* weights,
                      std::int64_t taps, float* y, std::int64_t n);
+  // The same; indices of one tap never fall and are below x_size.
+  void (*blend_sorted_taps)(const float* x, std::int64_t x_size, const std::int32_t* indices,
+                            const float* weights, std::int64_t taps, float* y, std::int64_t n);
   // to[i] = x[i * stride]
   void (*take_every)(const float* x, std::int64_t stride, float* to, std::int64_t n);
 

@@ -85,6 +85,8 @@ void pack_panels(cpu::ProductKind kind, const void* b, Int k_stride, Int j_strid
 void multiply(cpu::ProductKind kind, const void* a, Int a_stride, const void* panels, void* c,
               Int c_stride, Int rows, Int columns, Int depth);
 void widen_bytes(bool is_signed, const void* from, std::int32_t zero, std::int16_t* to, Int n);
+void blend_sorted_taps(const float* x, Int x_size, const std::int32_t* indices,
+                       const float* weights, Int taps, float* y, Int n);
 
 // misc_isa.cpp
 void max_of_rows(const float* const* rows, Int count, float* y, Int n);

@@ -21,6 +21,7 @@ struct Step {
   Int outer = 1, in = 0, out = 0, inner = 1, taps = 1;
   std::vector<std::int32_t> indices;  // [taps][out]
   std::vector<float> weights;         // [taps][out]
+  bool ascends = true;                // the indices of every tap; not where a region is mirrored
 };
 
 struct Plan {
@@ -34,9 +35,14 @@ struct Plan {
 
 void run_step(const Isa& isa, const Step& step, const float* x, float* y) {
   if (step.inner == 1) {
-    for (Int o = 0; o < step.outer; ++o) {
-      isa.blend_taps(x + o * step.in, step.indices.data(), step.weights.data(), step.taps,
-                     y + o * step.out, step.out);
+    const std::int32_t* indices = step.indices.data();
+    const float* weights = step.weights.data();
+    for (Int o = 0; o < step.outer; ++o, x += step.in, y += step.out) {
+      if (step.ascends) {
+        isa.blend_sorted_taps(x, step.in, indices, weights, step.taps, y, step.out);
+      } else {
+        isa.blend_taps(x, indices, weights, step.taps, y, step.out);
+      }
     }
     return;
   }
@@ -87,6 +93,7 @@ Step make_step(const ResampledAxis& axis) {
       const auto to = static_cast<std::size_t>(t * axis.out + j);
       step.indices[to] = static_cast<std::int32_t>(axis.indices[from]);
       step.weights[to] = static_cast<float>(axis.weights[from]);
+      step.ascends = step.ascends && (j == 0 || step.indices[to - 1] <= step.indices[to]);
     }
   }
   return step;

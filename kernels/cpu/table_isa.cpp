@@ -47,6 +47,7 @@ constexpr cpu::Isa kTable = {
     .max_with_place = max_with_place,
     .blend_rows = blend_rows,
     .blend_taps = blend_taps,
+    .blend_sorted_taps = blend_sorted_taps,
     .take_every = take_every,
     .panel_columns = panel_columns,
     .pack_panels = pack_panels,

@@ -69,6 +69,23 @@ TEST(CpuImage, Resize) {
   }
 }
 
+// A region whose end lies before its start turns the image round.
+TEST(CpuImage, ResizeOfMirroredRegions) {
+  Engine engine(66);
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    CpuCase test = case_of(engine, "Resize", tensor(DType::kFloat32, {2, 3, 9, 40}),
+                           tensor(DType::kFloat32, {2, 3, 20, 50}));
+    test.depth = 64;
+    test.cancels = 8.0;
+    Attributes& attributes = test.request.attributes;
+    attributes.set("mode", std::string(mode));
+    attributes.set("sizes", Dims{2, 3, 20, 50});
+    attributes.set("coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+    attributes.set("roi", std::vector<double>{0, 0, 0.1, 1, 1, 1, 0.9, 0});
+    check_cpu(test);
+  }
+}
+
 TEST(CpuImage, PadByRepetition) {
   Engine engine(62);
   for (int round = 0; round < 80; ++round) {

@@ -16,8 +16,8 @@ def taps(j, size, out, scale, roi, options):
         at = j / scale
     elif coordinates == "half_pixel_symmetric":
         at += size / 2 * (1 - out / width)
-    elif coordinates == "pytorch_half_pixel" and width == 1:
-        at = -0.5
+    elif coordinates == "pytorch_half_pixel" and out == 1:
+        at = 0.0
     elif coordinates == "tf_crop_and_resize":
         at = roi[0] * (size - 1) + (j * (roi[1] - roi[0]) * (size - 1) / (width - 1) if width != 1
                                     else (roi[1] - roi[0]) * (size - 1) / 2)
@@ -97,8 +97,9 @@ for mode in ["linear", "cubic"]:
            mode=mode, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=8.5)
 resize("nearest crop", x, sizes=[1, 2, 4, 4], roi=[0, 0, 0.25, 0.5, 1, 1, 1.25, 0.75],
        mode="nearest", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=8.5)
-resize("to one pixel", x, sizes=[1, 2, 1, 1], mode="linear",
-       coordinate_transformation_mode="pytorch_half_pixel")
+for mode in ["linear", "cubic"]:
+    resize(f"{mode} to one pixel", x, sizes=[1, 2, 1, 1], mode=mode,
+           coordinate_transformation_mode="pytorch_half_pixel")
 resize("cubic excludes outside", x, scales=[1, 1, 2, 0.75], mode="cubic", exclude_outside=1,
        cubic_coeff_a=-0.5)
 resize("three dims", data(1, 2, 3, 2), scales=[1, 2, 2, 2], mode="linear")

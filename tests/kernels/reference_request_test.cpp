@@ -286,6 +286,10 @@ class Mutator {
       value = chosen;
     } else if (std::holds_alternative<double>(value)) {
       value = static_cast<double>(chosen);
+    } else if (auto* reals = std::get_if<std::vector<double>>(&value); reals && !reals->empty()) {
+      static constexpr double kReals[] = {0.0,   -1.0, 0.3,
+                                          1e-30, 1e30, std::numeric_limits<double>::quiet_NaN()};
+      (*reals)[static_cast<std::size_t>(pick(reals->size()))] = kReals[pick(std::size(kReals))];
     }
     attributes.set(name, value);
   }
