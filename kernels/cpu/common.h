@@ -47,6 +47,7 @@ Prepared prepare_concat(const KernelRequest& request, const Isa& isa);
 Prepared prepare_split(const KernelRequest& request, const Isa& isa);
 Prepared prepare_slice(const KernelRequest& request, const Isa& isa);
 Prepared prepare_pad(const KernelRequest& request, const Isa& isa);
+Prepared prepare_deform_conv(const KernelRequest& request, const Isa& isa);
 Prepared prepare_grid_sample(const KernelRequest& request, const Isa& isa);
 Prepared prepare_roi_align(const KernelRequest& request, const Isa& isa);
 Prepared prepare_resize(const KernelRequest& request, const Isa& isa);

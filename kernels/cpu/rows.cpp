@@ -169,6 +169,7 @@ constexpr KernelEntry kRows[] = {
     row<cpu::prepare_expand>("Expand"),
     row<cpu::prepare_resize>("Resize"),
     row<cpu::prepare_grid_sample>("GridSample"),
+    row<cpu::prepare_deform_conv>("DeformConv"),
     row<cpu::prepare_roi_align>("RoiAlign"),
     elementwise("GlobalAveragePoolGrad"),
     row<cpu::prepare_gather>("Gather"),

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/common.h"
+#include "kernels/cpu/number_at.h"
 #include "kernels/roi_samples.h"
 #include "kernels/sampling.h"
 
@@ -80,13 +81,6 @@ void store_results(const Images& images, const Table& table, void* y, Int first,
   }
 }
 
-double number_at(const void* data, DType dtype, Int i, const Isa& isa) {
-  if (dtype == DType::kFloat64) return static_cast<const double*>(data)[i];
-  float value = 0.0F;
-  isa.unpack(dtype, at(data, i, dtype), &value, 1);
-  return static_cast<double>(value);
-}
-
 }  // namespace
 
 Prepared prepare_grid_sample(const KernelRequest& request, const Isa& isa) {
@@ -112,7 +106,7 @@ Prepared prepare_grid_sample(const KernelRequest& request, const Isa& isa) {
       for (Int i = 0; i < n; ++i) {
         for (Int d = 0; d < dims; ++d) {
           point[d] = number_at(arguments.inputs[1], grid,
-                               (batch * images.out_pixels + first + i) * dims + d, isa);
+                               (batch * images.out_pixels + first + i) * dims + d);
         }
         sampler.taps_at(point, found);
         for (Int t = 0; t < taps; ++t) {
@@ -209,7 +203,7 @@ Status check_regions(const RoiPlan& plan, Int regions, const KernelArguments& ar
 
 RoiRegion region_at(const RoiPlan& plan, const void* rois, Int r) {
   double corners[4];
-  for (Int i = 0; i < 4; ++i) corners[i] = number_at(rois, plan.rois, 4 * r + i, *plan.images.isa);
+  for (Int i = 0; i < 4; ++i) corners[i] = number_at(rois, plan.rois, 4 * r + i);
   return roi_region(plan, corners);
 }
 

@@ -166,6 +166,10 @@ std::vector<BenchCase> bench_cases() {
   reflect.set("pads", Dims{0, 0, 1, 1, 0, 0, 1, 1});
   Attributes columns;
   columns.set("axis", std::int64_t{1});
+  Attributes shuffle;
+  shuffle.set("perm", Dims{0, 1, 4, 2, 5, 3});
+  Attributes channels_first;
+  channels_first.set("perm", Dims{0, 3, 1, 2});
   Attributes regions;
   regions.set("output_height", std::int64_t{7});
   regions.set("output_width", std::int64_t{7});
@@ -240,6 +244,10 @@ std::vector<BenchCase> bench_cases() {
       {"Gather columns",
        request_of("Gather", {f32(flat), {DType::kInt64, {4096}, Layout::kRowMajor}}, {f32(flat)},
                   columns)},
+      {"Transpose pixel shuffle", request_of("Transpose", {f32({8, 64, 2, 2, 56, 56})},
+                                             {f32({8, 64, 56, 2, 56, 2})}, shuffle)},
+      {"Transpose N H W 3",
+       request_of("Transpose", {f32({16, 224, 224, 3})}, {f32({16, 3, 224, 224})}, channels_first)},
       {"GridSample linear f32",
        request_of("GridSample", {f32({8, 64, 56, 56}), f32({8, 56, 56, 2})},
                   {f32({8, 64, 56, 56})})},

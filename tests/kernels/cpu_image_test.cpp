@@ -189,6 +189,46 @@ TEST(CpuImage, RoiAlign) {
   }
 }
 
+TEST(CpuImage, DeformConv) {
+  Engine engine(67);
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t groups = draw(engine, 1, 2), offset_groups = draw(engine, 1, 2);
+    const Dims x = {draw(engine, 1, 2), 2 * draw(engine, 1, 4), draw(engine, 4, 14),
+                    draw(engine, 4, 14)};
+    const Dims w = {2 * draw(engine, 1, 4), x[1] / groups, draw(engine, 1, 3), draw(engine, 1, 3)};
+    Dims y = {x[0], w[0]};
+    const Dims strides = {draw(engine, 1, 2), draw(engine, 1, 2)};
+    const Dims pads = {draw(engine, 0, 1), draw(engine, 0, 1), draw(engine, 0, 1),
+                       draw(engine, 0, 1)};
+    for (std::size_t d = 0; d < 2; ++d) {
+      y.push_back((x[2 + d] + pads[d] + pads[2 + d] - w[2 + d]) / strides[d] + 1);
+    }
+    const std::int64_t taps = offset_groups * w[2] * w[3];
+    const DType dtype = draw_float(engine);
+    CpuCase test = case_of(engine, "DeformConv", tensor(dtype, x), tensor(dtype, y));
+    test.request.inputs.push_back(tensor(dtype, w));
+    test.request.inputs.push_back(tensor(DType::kFloat32, {x[0], 2 * taps, y[2], y[3]}));
+    test.request.inputs.push_back(tensor(dtype, {w[0]}));
+    test.request.inputs.push_back(tensor(dtype, {x[0], taps, y[2], y[3]}));
+    for (std::size_t i = 1; i < 5; ++i) {
+      test.operands.push_back(draw_numbers(engine, test.request.inputs[i], 1.0));
+    }
+    if (round % 3 == 0) {
+      test.request.inputs.resize(3);
+      test.operands.resize(3);
+    }
+    test.depth = 8 * w[1] * w[2] * w[3];
+    test.cancels = 8.0;
+    Attributes& attributes = test.request.attributes;
+    attributes.set("strides", strides);
+    attributes.set("pads", pads);
+    attributes.set("group", groups);
+    attributes.set("offset_group", offset_groups);
+    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    if (HasFailure()) return;
+  }
+}
+
 TEST(CpuImage, RegionsMustBeSensible) {
   KernelRequest request;
   request.op = "RoiAlign";
