@@ -9,6 +9,12 @@
 namespace mezzo::runtime {
 namespace {
 
+// A node without a name goes by what it produces: "node producing 'y' (Gather)".
+std::string where(const proto::Step& step) {
+  if (step.node().rfind("node producing ", 0) == 0) return step.node();
+  return "node '" + step.node() + "' (" + step.op() + ")";
+}
+
 constexpr std::size_t kAlignment = 64;
 
 kernels::TensorDesc describe(const proto::Tensor& tensor) {
@@ -123,8 +129,7 @@ StatusOr<Executor::PreparedStep> Executor::prepare_step(const proto::Step& step)
     prepared.outputs.push_back(output < 0 ? nullptr : data(output));
   }
   auto kernel = kernels::prepare_kernel(request, options_.backend);
-  if (!kernel.ok())
-    return kernel.status().with_context("node '" + step.node() + "' (" + step.op() + ")");
+  if (!kernel.ok()) return kernel.status().with_context(where(step));
   prepared.kernel = std::move(kernel).value();
   return prepared;
 }
@@ -153,8 +158,7 @@ Status Executor::run(proto::PhaseKind kind) {
     for (PreparedStep& step : phase.steps) {
       const Clock::time_point start = options_.profile ? Clock::now() : Clock::time_point();
       const Status status = step.kernel->run({step.inputs, step.outputs, workspace_.data()});
-      if (!status.ok())
-        return status.with_context("node '" + step.step->node() + "' (" + step.step->op() + ")");
+      if (!status.ok()) return status.with_context(where(*step.step));
       if (options_.profile) {
         step.total_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
         ++step.runs;
