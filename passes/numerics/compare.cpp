@@ -137,7 +137,7 @@ class Comparer {
       row.times = 1;
       row.difference = difference(of_a[i], of_b[i]);
       if (of_a[i].is_tensor()) row.range_a = range_of(of_a[i].tensor);
-      found.outputs.push_back(std::move(row));
+      found.outputs.push_back(row);
     }
     found.outputs_of_a = std::move(of_a);
   }

@@ -11,7 +11,7 @@ namespace mezzo::passes {
 namespace {
 
 // The note without the name that begins it: the record has that by itself.
-std::string note_of(const Value& value, std::string cause) {
+std::string note_of(const Value& value, const std::string& cause) {
   const std::string name = "'" + value.name() + "' ";
   return cause.starts_with(name) ? cause.substr(name.size()) : cause;
 }
