@@ -13,6 +13,9 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using OptionalDims = std::optional<Ints>;
 
+// Positions are written down one by one.
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 22;
+
 // The heads of one layer, each [B, N, S or T, H].
 struct Heads {
   Value* q = nullptr;
@@ -43,7 +46,7 @@ Value* below(const Sketch& s, Value* ends, std::int64_t keys) {
 // mask: lengths [B], ends and starts [2 B], keys [B, T] or [B, S, T].
 Value* mask_penalty(const Sketch& s, Value* mask, std::int64_t batch, std::int64_t keys) {
   const auto dims = static_dims(mask);
-  if (!dims) return nullptr;
+  if (!dims || keys > kMostPositions) return nullptr;
   if (dims->size() == 2) return s.unsqueeze(penalty(s, mask), {1, 2});
   if (dims->size() == 3) return s.unsqueeze(penalty(s, mask), {1});
   if (dims->size() != 1) return nullptr;
@@ -192,10 +195,11 @@ StatusOr<Results> decompose_contrib_rotary(Builder& builder, const Node& node) {
   const auto ids = static_dims(node.operand(1));
   const auto cache = static_dims(node.operand(2));
   if (!x || !ids || !cache || cache->size() != 2 || x->size() < 3) return Results{};
-  if (node.float_attribute("scale", 1.0F) != 1.0F) return Results{};
+  if (node.float_attribute("scale", 1.0F) != 1.0F || (*cache)[1] < 1) return Results{};
   std::int64_t heads = node.int_attribute("num_heads", 0);
   const std::int64_t steps = (*x)[x->size() == 4 ? 2 : 1];
   Value* positions = node.operand(1);
+  if (steps > kMostPositions) return Results{};
   if (ids->size() == 1) {
     Ints range(static_cast<std::size_t>(steps));
     for (std::int64_t i = 0; i < steps; ++i) range[static_cast<std::size_t>(i)] = i;

@@ -44,9 +44,9 @@ StatusOr<Results> decompose_matmul_n_bits(Builder& builder, const Node& node) {
   const std::int64_t k = node.int_attribute("K", 0), n = node.int_attribute("N", 0);
   const std::int64_t bits = node.int_attribute("bits", 4);
   const std::int64_t block = node.int_attribute("block_size", 0);
-  if ((bits != 4 && bits != 8) || k < 1 || n < 1 || block < 1 || node.operand(4) != nullptr) {
-    return Results{};
-  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const bool sensible = k >= 1 && k < kMost && n >= 1 && n < kMost && block >= 1 && block < kMost;
+  if ((bits != 4 && bits != 8) || !sensible || node.operand(4) != nullptr) return Results{};
   const std::int64_t blocks = (k + block - 1) / block;
   Value* q = node.operand(1);
   Value* zero = node.operand(3);

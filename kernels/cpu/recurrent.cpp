@@ -458,6 +458,10 @@ Prepared make_layer(const KernelRequest& request, const Isa& isa, RecurrentForm 
 Prepared prepare_recurrent(const KernelRequest& request, const Isa& isa) {
   MEZZO_ASSIGN_OR_RETURN(RecurrentForm form, read_recurrent(request));
   if (form.hidden == 0 || form.batch == 0) return unimplemented("empty operands");
+  // The inputs' part of all gates is kept for all steps; dims may be large where x has no elements.
+  const double gates = static_cast<double>(form.steps) * static_cast<double>(form.batch) *
+                       static_cast<double>(form.gates) * static_cast<double>(form.hidden);
+  if (gates > static_cast<double>(kMaxElems)) return unimplemented("more gates than fit in memory");
   bool all_double = true;
   for (const auto* side : {&request.inputs, &request.outputs}) {
     for (const TensorDesc& desc : *side) {

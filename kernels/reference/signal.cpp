@@ -12,7 +12,8 @@
 namespace mezzo::kernels::reference {
 namespace {
 
-constexpr std::int64_t kMostLength = std::int64_t{1} << 32;
+// Tables take up to 100 bytes per element and are made before any data is seen.
+constexpr std::int64_t kMostLength = std::int64_t{1} << 24;
 
 std::size_t complex_bytes(std::int64_t elems) {
   return static_cast<std::size_t>(elems) * sizeof(Complex);
@@ -44,6 +45,12 @@ StatusOr<bool> last_dim_is_complex(const Operands& operands) {
                                   format_dims(operands.in(0).dims));
 }
 
+Status check_length(const Operands& operands, std::int64_t length) {
+  if (length <= kMostLength) return ok_status();
+  return unimplemented(operands.op() + ": a transform of length " + std::to_string(length) +
+                       "; the longest is " + std::to_string(kMostLength));
+}
+
 struct DftShape {
   std::int64_t outer = 1, in = 0, out = 0, inner = 1;  // x[outer, in, inner, parts]
   bool is_complex = false, inverse = false, onesided = false;
@@ -68,10 +75,11 @@ StatusOr<DftShape> read_dft(const Operands& operands) {
   const bool to_real = shape.inverse && shape.onesided;
   shape.length =
       operands.attributes().get_int("dft_length", to_real ? 2 * (shape.in - 1) : shape.in);
-  if (shape.length < 1 || shape.length > kMostLength) {
+  if (shape.length < 1) {
     return operands.error("a transform of length " + std::to_string(shape.length) +
                           " is not possible");
   }
+  MEZZO_RETURN_IF_ERROR(check_length(operands, shape.length));
   shape.out = shape.onesided && !shape.inverse ? shape.length / 2 + 1 : shape.length;
   Dims expected = dims;
   expected[static_cast<std::size_t>(axis)] = shape.out;
@@ -149,6 +157,7 @@ PreparedKernel prepare_stft(const KernelRequest& request) {
                           std::to_string(step) + " do not fit a signal of " +
                           std::to_string(dims[1]));
   }
+  MEZZO_RETURN_IF_ERROR(check_length(operands, length));
   MEZZO_RETURN_IF_ERROR(operands.expect_in(1, {length}));
   const std::int64_t frames = 1 + (dims[1] - length) / step;
   const std::int64_t bins = onesided ? length / 2 + 1 : length;

@@ -341,8 +341,18 @@ void check_cpu(const CpuCase& test) {
   cpu::select_isa("");
 }
 
-std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands) {
-  auto kernel = prepare_row(request, "cpu");
+std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands,
+                             const std::vector<std::size_t>& constants) {
+  KernelRequest told = request;
+  std::vector<Buffer> kept;
+  kept.reserve(constants.size());
+  for (const std::size_t i : constants) {
+    if (!request.inputs[i].present()) continue;
+    kept.push_back(encode_all(request.inputs[i], operands[i]));
+    told.constants.resize(request.inputs.size());
+    told.constants[i] = kept.back().data();
+  }
+  auto kernel = prepare_row(told, "cpu");
   EXPECT_TRUE(kernel.ok()) << kernel.status().message();
   if (!kernel.ok()) return {};
   auto results = run_kernel(**kernel, request, operands);

@@ -48,7 +48,9 @@ struct CpuCase {
 void check_cpu(const CpuCase& test);
 
 // Results of the "cpu" row as numbers, by the best instruction set.
-std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands);
+// `constants`: operands that the kernel is told of beforehand.
+std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands,
+                             const std::vector<std::size_t>& constants = {});
 
 // The status of prepare, or of run where that succeeds.
 Status cpu_status(const KernelRequest& request, const std::vector<Numbers>& operands);

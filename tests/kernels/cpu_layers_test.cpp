@@ -323,6 +323,60 @@ TEST(CpuRecurrent, TakesDoubles) {
   }
 }
 
+// Results with constant weights, which are brought into another form beforehand, are those without.
+void expect_same_with_constants(Engine& engine, const KernelRequest& request,
+                                const std::vector<std::size_t>& constants) {
+  std::vector<Numbers> operands;
+  for (const TensorDesc& desc : request.inputs) {
+    operands.push_back(!desc.present()           ? Numbers()
+                       : is_floating(desc.dtype) ? draw_numbers(engine, desc, 0.3)
+                       : desc.dtype == DType::kInt32
+                           ? Numbers(static_cast<std::size_t>(desc.elems()), 1.0)
+                           : whole_numbers(engine, desc));
+  }
+  const std::vector<Numbers> expected = run_cpu(request, operands);
+  const std::vector<Numbers> got = run_cpu(request, operands, constants);
+  EXPECT_EQ(got, expected) << describe_request(request);
+}
+
+TEST(CpuRecurrent, KeepsConstantWeights) {
+  Engine engine(90);
+  for (int round = 0; round < 30; ++round) {
+    const char* const ops[] = {"RNN", "GRU", "LSTM"};
+    const KernelRequest request = draw_layer(engine, ops[round % 3], draw_float(engine));
+    expect_same_with_constants(engine, request, {1, 2});
+    expect_same_with_constants(engine, request, {2});
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CpuProducts, KeepConstantBytes) {
+  Engine engine(91);
+  for (const bool has_zero : {false, true}) {
+    KernelRequest request;
+    request.op = "MatMulInteger";
+    request.inputs = {tensor(DType::kUInt8, {2, 5, 37}), tensor(DType::kInt8, {37, 70}),
+                      tensor(DType::kUInt8, {}),
+                      has_zero ? tensor(DType::kInt8, {70}) : TensorDesc()};
+    request.outputs = {tensor(DType::kInt32, {2, 5, 70})};
+    expect_same_with_constants(engine, request, {1, 3});
+    expect_same_with_constants(engine, request, {1});
+  }
+}
+
+TEST(CpuRecurrent, RefusesSizesThatOverflow) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  KernelRequest request;
+  request.op = "RNN";
+  request.inputs = {tensor(DType::kFloat32, {kLarge, 1, 0}),
+                    tensor(DType::kFloat32, {1, kLarge, 0}),
+                    tensor(DType::kFloat32, {1, kLarge, kLarge})};
+  request.outputs = {};
+  EXPECT_FALSE(prepare_kernel(request, Backend::kCpu).ok());
+  request.inputs[2] = tensor(DType::kFloat32, {1, kLarge, 1});
+  EXPECT_FALSE(prepare_kernel(request, Backend::kCpu).ok());
+}
+
 TEST(CpuRecurrent, RejectsLengthsBeyondTheSequence) {
   KernelRequest request;
   request.op = "RNN";
