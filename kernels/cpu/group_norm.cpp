@@ -120,13 +120,29 @@ struct LrnPlan {
   Int width() const { return std::min(kBlock, padded_floats(pixels)); }
 };
 
+// base = x / base^beta. The usual 3/4 takes two square roots, a fifth of the time of a power.
+void divide_by_power(const LrnPlan& plan, const float* x, float* base, Int n) {
+  const Isa& isa = *plan.isa;
+  alignas(64) float room[kBlock];
+  const float* first[2] = {base, room};
+  if (plan.beta == 0.75F) {
+    const ElementwiseLoop root = isa.elementwise(ElementwiseOp::kSqrt);
+    root(first, base, n, nullptr);
+    root(first, room, n, nullptr);
+    isa.elementwise(ElementwiseOp::kMul)(first, base, n, nullptr);
+  } else {
+    std::fill_n(room, n, plan.beta);
+    isa.elementwise(ElementwiseOp::kPow)(first, base, n, nullptr);
+  }
+  const float* quotient[2] = {x, base};
+  isa.elementwise(ElementwiseOp::kDiv)(quotient, base, n, nullptr);
+}
+
 // Workspace per thread: x of a block for all channels, [channels][width].
 void run_lrn(const LrnPlan& plan, const KernelArguments& arguments) {
   const Isa& isa = *plan.isa;
   const Int blocks = ceil_div(plan.pixels, plan.width());
   const Int units = plan.images * blocks;
-  const ElementwiseLoop pow = isa.elementwise(ElementwiseOp::kPow);
-  const ElementwiseLoop multiply = isa.elementwise(ElementwiseOp::kMul);
   const int threads = threads_for(plan.images * plan.channels * plan.pixels, plan.threads);
   parallel_units(units, threads, [&](Int unit, int thread) {
     const Int width = plan.width();
@@ -139,8 +155,6 @@ void run_lrn(const LrnPlan& plan, const KernelArguments& arguments) {
                  count);
     }
     alignas(64) float base[kBlock];
-    alignas(64) float exponent[kBlock];
-    std::fill_n(exponent, count, -plan.beta);
     const float factor = plan.alpha / static_cast<float>(plan.size);
     for (Int c = 0; c < plan.channels; ++c) {
       const Int from = std::max<Int>(0, c - (plan.size - 1) / 2);
@@ -148,10 +162,7 @@ void run_lrn(const LrnPlan& plan, const KernelArguments& arguments) {
       std::fill_n(base, count, 0.0F);
       isa.reduce_rows(ReduceOp::kSumSquare, x + from * width, to - from + 1, count, width, base);
       for (Int i = 0; i < count; ++i) base[i] = plan.bias + factor * base[i];
-      const float* powers[2] = {base, exponent};
-      pow(powers, base, count, nullptr);
-      const float* factors[2] = {base, x + c * width};
-      multiply(factors, base, count, nullptr);
+      divide_by_power(plan, x + c * width, base, count);
       isa.pack(plan.y, base, at(arguments.outputs[0], first + c * plan.pixels, plan.y), count);
     }
   });
