@@ -48,8 +48,10 @@ class Reader {
       if (low) note(b.operand(i)->dtype());
       if (low) note_constant(*a.operand(i), *b.operand(i), i, lowered);
       if (is_fp32(a.operand(i)) && !constant_of(a.operand(i)) && came_low(b.operand(i)) &&
-          !made_low(*a.operand(i)))
+          !made_low(*a.operand(i))) {
         lowered.rounded.push_back(i);
+        note(b.operand(i)->producer()->operand(0)->dtype());
+      }
     }
     for (std::size_t i = 0; i < a.results().size(); ++i) {
       const bool low = lower_than_fp32(a.result(i), b.result(i));
@@ -175,11 +177,6 @@ StatusOr<Lowering> read_lowering(const Model& a, const Model& b, const ModelMatc
   }
   Lowering out;
   Reader(match, out).read(*a.graph);
-  if (out.low == DType::kNone && of_b.low > of_a.low) {
-    for (const LoweredNode& node : out.nodes) {
-      if (!node.rounded.empty()) out.low = DType::kFloat16;
-    }
-  }
   return out;
 }
 

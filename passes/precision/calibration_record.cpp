@@ -48,6 +48,27 @@ void warn_of_low_io(const Graph& graph, const CalibrationCheck& check, const Rea
   for (const Value* output : graph.outputs()) warn("output", *output);
 }
 
+// What is no number in FP32 already, no precision mends.
+class NanNote {
+ public:
+  void look(const Value* value, const Calibration& measured) {
+    const TensorRange* range = value == nullptr ? nullptr : measured.find(*value);
+    if (range == nullptr || range->nans == 0) return;
+    if (count_++ == 0) first_ = scope_of(*value->graph()) + value->name();
+  }
+  void tell(Records& records) const {
+    if (count_ == 0) return;
+    records.warnings.push_back("on the samples " + std::to_string(count_) +
+                               (count_ == 1 ? " tensor holds" : " tensors hold") +
+                               " NaN in FP32 already, the first is '" + first_ +
+                               "'. Hint: `mezzo run --trace nan` names the node that makes it");
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::string first_;
+};
+
 LowSlots all_fp32_slots(const Node& node) {
   LowSlots slots;
   slots.possible = true;
@@ -69,12 +90,15 @@ void record_calibration(const Model& model, PassContext& ctx,
   const CalibrationCheck check(measured, ctx.policy.low, ctx.policy);
   const CalibrationCheck in_bf16(measured, DType::kBFloat16, ctx.policy);
   std::unordered_map<std::string, const Node*> nodes;
+  NanNote nans;
   for_each_graph(*model.graph, [&](const Graph& graph) {
     for (const Value* input : graph.inputs()) record_tensor(input, measured, check, reach, record);
     for (const auto& node : graph.nodes()) {
       nodes.emplace(scope_of(graph) + display_name(*node), node.get());
-      for (const Value* result : node->results())
+      for (const Value* result : node->results()) {
         record_tensor(result, measured, check, reach, record);
+        nans.look(result, measured);
+      }
     }
   });
   const std::vector<NodeDecision>& with = ctx.records.nodes;
@@ -88,6 +112,7 @@ void record_calibration(const Model& model, PassContext& ctx,
         in_bf16.why_fp32(*node->second, all_fp32_slots(*node->second), reach).empty())
       ++record.avoided_by_bf16;
   }
+  nans.tell(ctx.records);
   if (ctx.policy.io == IoTypes::kLow) warn_of_low_io(*model.graph, check, reach, ctx.records);
   ctx.records.calibration = std::move(record);
 }

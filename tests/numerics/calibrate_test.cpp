@@ -200,6 +200,15 @@ TEST(Calibrate, LowOutputsThatCannotHoldTheirValuesAreAWarning) {
               testing::Contains(AllOf(HasSubstr("output 'y' reaches"), HasSubstr("--io keep"))));
 }
 
+TEST(Calibrate, NanInFp32IsAWarning) {
+  const Records records = calibrated(
+      "g (float[2,2] x) => (float[2,2] y) { [sub] d = Sub (x, x)\n[div] q = Div (x, d)\n"
+      "[exp] y = Exp (q) }",
+      {{floats({2, 2}, {0, 1, 2, 3})}});
+  EXPECT_THAT(records.warnings,
+              testing::Contains(HasSubstr("2 tensors hold NaN in FP32 already, the first is 'q'")));
+}
+
 TEST(Calibrate, RefusesSamplesThatTellNothing) {
   const auto model = prepared(kScores);
   const auto with = [&](std::vector<RuntimeValue> inputs, std::uint64_t count) {

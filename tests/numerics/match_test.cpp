@@ -46,12 +46,13 @@ TEST(Match, CastsThatAnotherToolNamed) {
 TEST(Match, RoundTripsThroughTheLowType) {
   const auto a = prepared("g (float[2] x) => (float[2] y) { y = Relu (x) }");
   const auto b = prepared(
-      "g (float[2] x) => (float[2] y) { c = Cast <to = 10> (x)\nd = Cast <to = 1> (c)\n"
+      "g (float[2] x) => (float[2] y) { c = Cast <to = 16> (x)\nd = Cast <to = 1> (c)\n"
       "y = Relu (d) }");
   const ModelMatch match = value_or_die(match_models(*a, *b));
   const numerics::Lowering lowering = value_or_die(numerics::read_lowering(*a, *b, match));
   ASSERT_EQ(lowering.nodes.size(), 1U);
   EXPECT_EQ(lowering.nodes[0].rounded, std::vector<std::size_t>{0});
+  EXPECT_EQ(lowering.low, DType::kBFloat16);
 }
 
 TEST(Match, InsideLoopsAndFunctions) {
