@@ -25,7 +25,7 @@ StatusOr<Gradients> grad_cast(GradientContext& ctx) {
 // The kernel reads the target type from its result.
 Status lower_cast(const Node&, LoweredOp& lowered) {
   lowered.kernel = "Cast";
-  lowered.attributes.clear();
+  erase_attribute(lowered, "to");
   keep_operands(lowered, 1);
   return ok_status();
 }

@@ -60,6 +60,9 @@ bool is_row_major(const KernelRequest& request) {
 // `loop` for the quotient or product, float32 or double.
 Prepared quantization_kernel(const KernelRequest& request, const Isa& isa, DType loop) {
   if (!is_row_major(request)) return unimplemented("a channels-last operand or result");
+  if (!is_convertible(request.inputs[0].dtype) || !is_convertible(request.outputs[0].dtype)) {
+    return unimplemented("quantized elements of less than 8 bits, or 8-bit floats");
+  }
   const auto spread = broadcast_request(request);
   if (!spread) return unimplemented("blocks that do not divide the axis");
   const bool quantizes = request.op == "QuantizeLinear";

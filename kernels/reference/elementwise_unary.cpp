@@ -1,4 +1,4 @@
-// y[i] = f(x[i]): activations, Clip, Not, IsNaN, IsInf, Cast and BitCast.
+// y[i] = f(x[i]): activations, Clip, Not, IsNaN, IsInf and BitCast.
 //
 // x and y have equal dims in any layout; computed in double and rounded once. NaN goes through
 // every function (Relu, Clip and Shrink included), so that an overflow upstream stays visible.
@@ -268,16 +268,6 @@ PreparedKernel prepare_bit_cast(const KernelRequest& request) {
   return make_kernel([bytes = x.bytes()](const KernelArguments& arguments) {
     if (bytes > 0) std::memcpy(arguments.outputs[0], arguments.inputs[0], bytes);
   });
-}
-
-PreparedKernel prepare_cast(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
-  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
-  // Integers stay integers on the way, so that none above 2^53 loses digits.
-  if (!is_floating(operands.in(0).dtype)) {
-    return map_kernel<Integer>(operands, [](Integer x) { return x; });
-  }
-  return map_kernel<double>(operands, [](double x) { return x; });
 }
 
 PreparedKernel prepare_clip(const KernelRequest& request) {

@@ -13,8 +13,10 @@ PreparedKernel prepare_bitwise_not(const KernelRequest& request);
 PreparedKernel prepare_is_nan(const KernelRequest& request);
 PreparedKernel prepare_is_inf(const KernelRequest& request);
 PreparedKernel prepare_bit_cast(const KernelRequest& request);
-PreparedKernel prepare_cast(const KernelRequest& request);
 PreparedKernel prepare_clip(const KernelRequest& request);
+
+// cast.cpp
+PreparedKernel prepare_cast(const KernelRequest& request);
 
 // elementwise_binary.cpp
 PreparedKernel prepare_arithmetic(const KernelRequest& request);

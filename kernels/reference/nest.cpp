@@ -21,7 +21,7 @@ Nest make_nest(const TensorDesc& x, const std::vector<bool>& reduced, const Dims
 }
 
 Dims kept_strides(const TensorDesc& y, const std::vector<bool>& reduced) {
-  const Dims strides = element_strides(y);
+  Dims strides = element_strides(y);
   if (strides.size() != reduced.size()) return strides;  // without keepdims: all are kept
   Dims kept;
   for (std::size_t d = 0; d < strides.size(); ++d) {

@@ -4,6 +4,7 @@
 
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
+#include "kernels/reference/narrow.h"
 
 namespace mezzo::kernels::reference {
 namespace {
@@ -15,6 +16,8 @@ bool matches(DType dtype, char letter) {
     case 'f': return is_floating(dtype);
     case 'n': return is_floating(dtype) || is_integer(dtype);
     case 'v': return has_elements(dtype);
+    case 's': return has_elements(dtype) || is_narrow(dtype);
+    case 't': return is_integer(dtype) || is_narrow(dtype);
     case 'z': return is_integer(dtype);
     case 'i': return dtype == DType::kInt32 || dtype == DType::kInt64;
     case 'l': return dtype == DType::kInt64;
@@ -30,6 +33,8 @@ std::string_view letter_text(char letter) {
     case 'f': return "float, float16, bfloat16 or double";
     case 'n': return "a floating or integer dtype";
     case 'v': return "a floating, integer or bool dtype";
+    case 's': return "a floating, integer or bool dtype, or a narrow one";
+    case 't': return "an integer dtype or a narrow one";
     case 'z': return "an integer dtype";
     case 'i': return "int32 or int64";
     case 'l': return "int64";

@@ -3,7 +3,8 @@
 // A signature lists operands and results with one letter for the dtypes each may have:
 //   "x:f w:f b?:f -> y:f"      ? the operand or result may be absent
 //   "x:v... -> y:v"            ... one or more of these, last of its side
-// Letters: f float, float16, bfloat16 or double; n those and the integers; v those and bool;
+// Letters: f float, float16, bfloat16 or double; n those and the integers; v those and bool; s
+// those and the narrow dtypes (narrow.h); t integers and the narrow dtypes;
 // z the integers; i int32 or int64; j int32; l int64; q int8 or uint8; b bool; a anything of whole
 // bytes (only moved, never read).
 #pragma once

@@ -12,6 +12,7 @@
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
+#include "kernels/reference/narrow.h"
 #include "kernels/reference/operands.h"
 
 namespace mezzo::kernels::reference {
@@ -39,9 +40,12 @@ Status wrong_scale(const Operands& operands) {
 StatusOr<Blocks> read_blocks(const Operands& operands) {
   const Dims& dims = operands.in(0).dims;
   const Dims& scale = operands.in(1).dims;
-  MEZZO_RETURN_IF_ERROR(operands.expect_in(2, scale));
   Blocks blocks;
-  if (scale.size() <= 1 && operands.in(1).elems() == 1) return blocks;
+  if (scale.size() <= 1 && operands.in(1).elems() == 1) {
+    MEZZO_RETURN_IF_ERROR(operands.expect_in_scalar(2));  // [] and [1] go together
+    return blocks;
+  }
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(2, scale));
   // A list has one axis, whatever the attribute (whose default is 1) says.
   std::int64_t axis = 0;
   if (dims.size() != 1) {
@@ -88,11 +92,19 @@ Range range_of(DType dtype) {
     case DType::kUInt8: return {0.0, 255.0};
     case DType::kInt8: return {-128.0, 127.0};
     case DType::kUInt16: return {0.0, 65535.0};
+    case DType::kUInt4: return {0.0, 15.0};
+    case DType::kInt4: return {-8.0, 7.0};
+    case DType::kUInt2: return {0.0, 3.0};
+    case DType::kInt2: return {-2.0, 1.0};
     default: return {-32768.0, 32767.0};
   }
 }
 
 Status expect_quantized(const Operands& operands, const TensorDesc& desc, bool also_int32) {
+  if (is_narrow(desc.dtype) && desc.dtype != DType::kFloat8E8M0) {
+    if (desc.layout == Layout::kRowMajor) return ok_status();
+    return unimplemented(operands.op() + ": narrow dtypes in channels-last layout");
+  }
   switch (desc.dtype) {
     case DType::kUInt8:
     case DType::kInt8:
@@ -107,6 +119,31 @@ Status expect_quantized(const Operands& operands, const TensorDesc& desc, bool a
   }
 }
 
+// Quantized elements, whatever their dtype; written in order.
+class Quantized {
+ public:
+  explicit Quantized(const TensorDesc& desc)
+      : narrow_(is_narrow(desc.dtype)),
+        wide_elements_(narrow_ ? TensorDesc{} : desc),
+        narrow_elements_(desc.dtype) {}
+
+  double read(const void* data, std::int64_t i) const {
+    return narrow_ ? narrow_elements_.read(data, i) : wide_elements_.read<double>(data, i);
+  }
+  void write(void* data, std::int64_t i, double value, const Narrowing& narrowing) const {
+    if (narrow_) {
+      narrow_elements_.write(data, i, value, narrowing);
+    } else {
+      wide_elements_.write<double>(data, i, value);
+    }
+  }
+
+ private:
+  bool narrow_;
+  Elements wide_elements_;
+  NarrowElements narrow_elements_;
+};
+
 double quantize(double quotient, double zero, const Range& range) {
   if (std::isnan(quotient)) return zero;
   return std::clamp(std::nearbyint(quotient) + zero, range.least, range.greatest);
@@ -117,7 +154,7 @@ double quantize(double quotient, double zero, const Range& range) {
 // The quotient is rounded to the dtype named by `precision`, by default the scale's.
 PreparedKernel prepare_quantize(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands,
-                         Operands::check(request, "x:n scale:n zero?:z -> y:z"));
+                         Operands::check(request, "x:n scale:n zero?:t -> y:t"));
   MEZZO_RETURN_IF_ERROR(expect_quantized(operands, operands.out(0), false));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
   if (operands.in(2).present() && operands.in(2).dtype != operands.out(0).dtype) {
@@ -134,17 +171,21 @@ PreparedKernel prepare_quantize(const KernelRequest& request) {
                             ", expected a floating-point dtype");
     }
   }
-  return make_kernel([blocks, precision, range = range_of(operands.out(0).dtype),
+  Narrowing narrowing;
+  MEZZO_ASSIGN_OR_RETURN(narrowing.saturate, operands.flag("saturate", true));
+  return make_kernel([blocks, precision, narrowing, range = range_of(operands.out(0).dtype),
+                      floats = is_narrow_float(operands.out(0).dtype),
                       has_zero = operands.in(2).present(), x = Elements(operands.in(0)),
-                      scale = Elements(operands.in(1)), zero = Elements(operands.in(2)),
-                      y = Elements(operands.out(0))](const KernelArguments& arguments) {
-    for (std::int64_t i = 0; i < y.count(); ++i) {
+                      scale = Elements(operands.in(1)), zero = Quantized(operands.in(2)),
+                      y = Quantized(operands.out(0))](const KernelArguments& arguments) {
+    for (std::int64_t i = 0; i < x.count(); ++i) {
       const std::int64_t place = blocks.scale_of(i);
       const double numerator = rounded_to(precision, x.read<double>(arguments.inputs[0], i));
       const double divisor = rounded_to(precision, scale.read<double>(arguments.inputs[1], place));
-      const double offset = has_zero ? zero.read<double>(arguments.inputs[2], place) : 0.0;
-      y.write<double>(arguments.outputs[0], i,
-                      quantize(rounded_to(precision, numerator / divisor), offset, range));
+      const double offset = has_zero ? zero.read(arguments.inputs[2], place) : 0.0;
+      const double quotient = rounded_to(precision, numerator / divisor);
+      y.write(arguments.outputs[0], i,
+              floats ? quotient + offset : quantize(quotient, offset, range), narrowing);
     }
   });
 }
@@ -152,7 +193,7 @@ PreparedKernel prepare_quantize(const KernelRequest& request) {
 // y = (x - zero) scale, the difference exactly, the product in double.
 PreparedKernel prepare_dequantize(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands,
-                         Operands::check(request, "x:z scale:f zero?:z -> y:f"));
+                         Operands::check(request, "x:t scale:f zero?:t -> y:f"));
   MEZZO_RETURN_IF_ERROR(expect_quantized(operands, operands.in(0), true));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
   if (operands.in(2).present() && operands.in(2).dtype != operands.in(0).dtype) {
@@ -161,13 +202,13 @@ PreparedKernel prepare_dequantize(const KernelRequest& request) {
                                     std::string(dtype_name(operands.in(2).dtype)));
   }
   MEZZO_ASSIGN_OR_RETURN(const Blocks blocks, read_blocks(operands));
-  return make_kernel([blocks, has_zero = operands.in(2).present(), x = Elements(operands.in(0)),
-                      scale = Elements(operands.in(1)), zero = Elements(operands.in(2)),
+  return make_kernel([blocks, has_zero = operands.in(2).present(), x = Quantized(operands.in(0)),
+                      scale = Elements(operands.in(1)), zero = Quantized(operands.in(2)),
                       y = Elements(operands.out(0))](const KernelArguments& arguments) {
     for (std::int64_t i = 0; i < y.count(); ++i) {
       const std::int64_t place = blocks.scale_of(i);
-      const double offset = has_zero ? zero.read<double>(arguments.inputs[2], place) : 0.0;
-      const double difference = x.read<double>(arguments.inputs[0], i) - offset;
+      const double offset = has_zero ? zero.read(arguments.inputs[2], place) : 0.0;
+      const double difference = x.read(arguments.inputs[0], i) - offset;
       y.write<double>(arguments.outputs[0], i,
                       difference * scale.read<double>(arguments.inputs[1], place));
     }
