@@ -65,6 +65,12 @@ class LayoutChooser {
   }
   static LayoutUse use_of(const proto::Step& step) { return kernels::layout_use(step.op()); }
 
+  // Types that kernels take channels last without falling back to slow ones.
+  static bool may_turn(const proto::Tensor& tensor) {
+    const auto dtype = static_cast<DType>(tensor.dtype());
+    return dtype == DType::kFloat32 || is_low(dtype) || dtype == DType::kBool;
+  }
+
   // Activations whose bytes only steps that may change their layout write, and nobody shares.
   void find_free_tensors() {
     const auto count = static_cast<std::size_t>(tensor_count());
@@ -73,7 +79,10 @@ class LayoutChooser {
       if (use_of(step) == LayoutUse::kRowMajor) continue;
       for (int o = 0; o < step.outputs_size(); ++o) {
         const int output = step.outputs(o);
-        if (!matters(output) || plan_.tensors(output).role() != proto::ROLE_ACTIVATION) continue;
+        if (!matters(output) || plan_.tensors(output).role() != proto::ROLE_ACTIVATION ||
+            !may_turn(plan_.tensors(output))) {
+          continue;
+        }
         if (use_of(step) == LayoutUse::kPrefers && o > 0) continue;
         free_[static_cast<std::size_t>(output)] = true;
       }

@@ -1,0 +1,196 @@
+// What layout_use() promises: kernels that keep or prefer channels last give the same numbers
+// there.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace mezzo::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+using Ints = std::vector<std::int64_t>;
+
+struct Case {
+  std::string op;
+  std::vector<Dims> inputs;
+  std::vector<Dims> outputs;
+  Attributes attributes;
+};
+
+const Dims kImage = {2, 5, 4, 3};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* op : {"Relu",      "Sigmoid",    "Tanh",
+                         "Erf",       "Exp",        "Log",
+                         "Sqrt",      "Reciprocal", "Neg",
+                         "Abs",       "Softplus",   "HardSigmoid",
+                         "HardSwish", "LeakyRelu",  "Elu",
+                         "Sin",       "Cos",        "Gelu",
+                         "Swish",     "Clip",       "Floor",
+                         "Ceil",      "Round",      "Sign",
+                         "Cast",      "Tan",        "Asin",
+                         "Acos",      "Atan",       "Sinh",
+                         "Cosh",      "Asinh",      "Acosh",
+                         "Atanh",     "Mish",       "Softsign",
+                         "Selu",      "Celu",       "ThresholdedRelu",
+                         "Shrink",    "Softmax",    "LogSoftmax"}) {
+    all.push_back({op, {kImage}, {kImage}, {}});
+  }
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu"}) {
+    for (const Dims& other : {kImage, Dims{2, 5, 1, 1}, Dims{5, 1, 1}, Dims{3}, Dims{}})
+      all.push_back({op, {kImage, other}, {kImage}, {}});
+  }
+  const auto add = [&](Case test, std::vector<std::pair<std::string, Attributes::Value>> values) {
+    for (auto& [name, value] : values) test.attributes.set(name, std::move(value));
+    all.push_back(std::move(test));
+  };
+  for (const std::int64_t axis : {1, 2}) add({"Softmax", {kImage}, {kImage}, {}}, {{"axis", axis}});
+  add({"Concat", {{2, 2, 4, 3}, {2, 3, 4, 3}}, {kImage}, {}}, {{"axis", std::int64_t{1}}});
+  add({"Split", {kImage}, {{2, 2, 4, 3}, {2, 3, 4, 3}}, {}}, {{"axis", std::int64_t{1}}});
+  add({"Slice", {kImage}, {{2, 3, 4, 2}, {}}, {}}, {{"starts", Ints{1, 2}},
+                                                    {"ends", Ints{4, 0}},
+                                                    {"axes", Ints{1, 3}},
+                                                    {"steps", Ints{1, -1}}});
+  all.back().outputs.resize(1);
+  add({"Pad", {kImage}, {{2, 7, 4, 4}}, {}}, {{"pads", Ints{0, 1, 0, 0, 0, 1, 0, 1}}});
+  for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"}) {
+    add({op, {kImage}, {{2, 5, 1, 1}}, {}}, {{"axes", Ints{2, 3}}, {"keepdims", std::int64_t{1}}});
+    add({op, {kImage}, {{2, 1, 4, 3}}, {}}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
+  }
+  for (const char* op : {"MaxPool", "AveragePool"}) {
+    add({op, {kImage}, {kImage}, {}},
+        {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}});
+  }
+  all.push_back({"GlobalAveragePool", {kImage}, {{2, 5, 1, 1}}, {}});
+  all.push_back({"BatchNormalization", {kImage, {5}, {5}, {5}, {5}}, {kImage}, {}});
+  all.push_back({"Where", {kImage, kImage, {5, 1, 1}}, {kImage}, {}});
+  add({"Conv", {kImage, {6, 5, 3, 3}, {6}}, {{2, 6, 4, 3}}, {}}, {{"pads", Ints{1, 1, 1, 1}}});
+  add({"ConvTranspose", {kImage, {5, 6, 2, 2}}, {{2, 6, 5, 4}}, {}}, {{"strides", Ints{1, 1}}});
+  return all;
+}
+
+// Place in memory of each element in row-major order.
+std::vector<std::size_t> places(const TensorDesc& desc) {
+  std::vector<std::size_t> order(static_cast<std::size_t>(desc.elems()));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (desc.layout == Layout::kRowMajor) return order;
+  const auto channels = static_cast<std::size_t>(desc.dims[1]);
+  std::size_t pixels = 1;
+  for (std::size_t i = 2; i < desc.dims.size(); ++i)
+    pixels *= static_cast<std::size_t>(desc.dims[i]);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t pixel = i % pixels, channel = i / pixels % channels;
+    order[i] = (i / pixels / channels * pixels + pixel) * channels + channel;
+  }
+  return order;
+}
+
+using Values = std::vector<float>;
+
+// Runs on operands in row-major order, with the layout of the request; results likewise.
+std::vector<Values> run(const KernelRequest& request, const std::vector<Values>& operands) {
+  auto kernel = prepare_kernel(request, Backend::kCpu);
+  EXPECT_TRUE(kernel.ok()) << request.op << ": " << kernel.status().message();
+  if (!kernel.ok()) return {};
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<std::vector<Line>> memory;
+  const auto allocate = [&](std::size_t bytes) {
+    return static_cast<void*>(memory.emplace_back(bytes / sizeof(Line) + 1).data());
+  };
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const TensorDesc& desc = request.inputs[i];
+    void* data = allocate(desc.bytes());
+    const std::vector<std::size_t> at = places(desc);
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      if (desc.dtype == DType::kBool) {
+        static_cast<std::uint8_t*>(data)[at[k]] = operands[i][k] > 0.5F ? 1 : 0;
+      } else {
+        static_cast<float*>(data)[at[k]] = operands[i][k];
+      }
+    }
+    inputs.push_back(data);
+  }
+  for (const TensorDesc& desc : request.outputs) outputs.push_back(allocate(desc.bytes()));
+  const Status status = (*kernel)->run({inputs, outputs, allocate((*kernel)->workspace_bytes())});
+  EXPECT_TRUE(status.ok()) << request.op << ": " << status.message();
+  std::vector<Values> results;
+  for (std::size_t o = 0; o < request.outputs.size(); ++o) {
+    Values values;
+    for (const std::size_t place : places(request.outputs[o]))
+      values.push_back(static_cast<const float*>(outputs[o])[place]);
+    results.push_back(std::move(values));
+  }
+  return results;
+}
+
+TEST(LayoutUse, ChannelsLastGivesTheSameNumbers) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> draw(0.1F, 0.9F);  // the domain of nearly all operators
+  for (const Case& test : cases()) {
+    const LayoutUse use = layout_use(test.op);
+    EXPECT_TRUE(use == LayoutUse::kKeeps || use == LayoutUse::kPrefers) << test.op;
+    KernelRequest request;
+    request.op = test.op;
+    request.attributes = test.attributes;
+    std::vector<Values> operands;
+    for (const Dims& dims : test.inputs) {
+      const bool condition = test.op == "Where" && operands.empty();
+      request.inputs.push_back({condition ? DType::kBool : DType::kFloat32, dims});
+      Values& values =
+          operands.emplace_back(static_cast<std::size_t>(request.inputs.back().elems()));
+      for (float& value : values) value = draw(random) + (test.op == "Acosh" ? 1.0F : 0.0F);
+    }
+    for (const Dims& dims : test.outputs) request.outputs.push_back({DType::kFloat32, dims});
+    const std::vector<Values> expected = run(request, operands);
+    for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+      const bool activation = use == LayoutUse::kKeeps || i == 0;
+      if (activation && request.inputs[i].layout_matters())
+        request.inputs[i].layout = Layout::kChannelsLast;
+    }
+    for (TensorDesc& desc : request.outputs) {
+      if (desc.layout_matters()) desc.layout = Layout::kChannelsLast;
+    }
+    const std::vector<Values> got = run(request, operands);
+    ASSERT_EQ(got.size(), expected.size()) << test.op;
+    for (std::size_t o = 0; o < got.size(); ++o) {
+      for (std::size_t k = 0; k < got[o].size(); ++k) {
+        ASSERT_NEAR(got[o][k], expected[o][k], 1e-5F * std::max(1.0F, std::abs(expected[o][k])))
+            << test.op << ", result " << o << ", element " << k;
+      }
+    }
+  }
+}
+
+TEST(LayoutUse, OthersTakeRowMajorAlone) {
+  for (const char* op : {"MatMul", "Gather", "ScatterElements", "ScatterND", "TensorScatter",
+                         "LayerNormalization", "Expand", "NoSuchOperator"}) {
+    EXPECT_EQ(layout_use(op), LayoutUse::kRowMajor) << op;
+  }
+  EXPECT_EQ(layout_use("Transpose"), LayoutUse::kMoves);
+}
+
+TEST(LayoutUse, WhetherLayoutMatters) {
+  const auto matters = [](const Dims& dims) {
+    return TensorDesc{DType::kFloat32, dims}.layout_matters();
+  };
+  EXPECT_TRUE(matters({1, 2, 3}));
+  EXPECT_FALSE(matters({4, 2, 1}));
+  EXPECT_FALSE(matters({4, 1, 3, 3}));
+  EXPECT_FALSE(matters({4, 3}));
+  EXPECT_FALSE(matters({}));
+}
+
+}  // namespace
+}  // namespace mezzo::kernels
