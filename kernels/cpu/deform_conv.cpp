@@ -81,8 +81,9 @@ void look(const Plan& plan, const KernelArguments& arguments, const float* x, In
       const Int across = tap % plan.kernel_columns * plan.dilations[1] - plan.pads[1];
       for (Int i = 0; i < n; ++i) {
         const Int pixel = first + i;
+        const Int start = pixel / plan.columns * plan.strides[0] + down;
         const double row =
-            static_cast<double>(pixel / plan.columns * plan.strides[0] + down) +
+            static_cast<double>(start) +
             number_at(arguments.inputs[2], plan.offset, 2 * at * plan.out_pixels() + pixel);
         const double column =
             static_cast<double>(pixel % plan.columns * plan.strides[1] + across) +

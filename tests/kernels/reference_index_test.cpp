@@ -34,7 +34,7 @@ Tensor ints(const Dims& dims, const Ints& values, DType dtype = DType::kInt64) {
 
 TEST(Indices, OutOfRangeAreNamed) {
   const Tensor x = f64({3, 2}, {1, 2, 3, 4, 5, 6});
-  const TensorDesc whole = x.desc();
+  const TensorDesc& whole = x.desc();
   for (const std::int64_t bad : {std::int64_t{3}, std::int64_t{-4}, kMax, kMin}) {
     const std::string is = "element 1 is " + std::to_string(bad) + ", expected -3 to 2";
     EXPECT_THAT(
