@@ -55,12 +55,17 @@ std::vector<Case> cases() {
   for (const std::int64_t axis : {1, 2}) add({"Softmax", {kImage}, {kImage}, {}}, {{"axis", axis}});
   add({"Concat", {{2, 2, 4, 3}, {2, 3, 4, 3}}, {kImage}, {}}, {{"axis", std::int64_t{1}}});
   add({"Split", {kImage}, {{2, 2, 4, 3}, {2, 3, 4, 3}}, {}}, {{"axis", std::int64_t{1}}});
-  add({"Slice", {kImage}, {{2, 3, 4, 2}, {}}, {}}, {{"starts", Ints{1, 2}},
-                                                    {"ends", Ints{4, 0}},
-                                                    {"axes", Ints{1, 3}},
-                                                    {"steps", Ints{1, -1}}});
+  add({"Slice", {kImage}, {{2, 3, 4, 2}, {}}, {}},
+      {{"starts", Ints{1, 2}}, {"ends", Ints{4, 0}}, {"axes", Ints{1, 3}}, {"steps", Ints{1, -1}}});
   all.back().outputs.resize(1);
   add({"Pad", {kImage}, {{2, 7, 4, 4}}, {}}, {{"pads", Ints{0, 1, 0, 0, 0, 1, 0, 1}}});
+  for (const char* mode : {"reflect", "edge", "wrap"}) {
+    add({"Pad", {kImage}, {{2, 7, 4, 4}}, {}},
+        {{"pads", Ints{0, 1, 0, 0, 0, 1, 0, 1}}, {"mode", std::string(mode)}});
+  }
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    add({"Resize", {kImage}, {{2, 5, 7, 2}}, {}}, {{"mode", std::string(mode)}});
+  }
   for (const char* op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"}) {
     add({op, {kImage}, {{2, 5, 1, 1}}, {}}, {{"axes", Ints{2, 3}}, {"keepdims", std::int64_t{1}}});
     add({op, {kImage}, {{2, 1, 4, 3}}, {}}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
