@@ -31,16 +31,15 @@ class Comparer {
     InterpreterOptions options;
     options.threads = options_.threads;
     options.most_iterations = options_.most_iterations;
-    options.observer = [&](const NodeRun& run) { return keep(run); };
-    Interpreter run_a(a_, options);
-    options.observer = [&](const NodeRun& run) { return compare(run); };
-    Interpreter run_b(b_, options);
     do {
       begin_round();
-      auto of_a = run_a.run(inputs);
+      // One after the other: each may hold the weights in an order of its own.
+      options.observer = [&](const NodeRun& run) { return keep(run); };
+      auto of_a = Interpreter(a_, options).run(inputs);
       if (!of_a.ok()) return of_a.status().with_context("the first model");
       ran();
-      auto of_b = run_b.run(for_b);
+      options.observer = [&](const NodeRun& run) { return compare(run); };
+      auto of_b = Interpreter(b_, options).run(for_b);
       if (!of_b.ok()) return of_b.status().with_context("the second model");
       ran();
       if (round_ == 1) compare_outputs(*of_a, *of_b);

@@ -24,20 +24,29 @@ StatusOr<OutputError> output_error(const Model& a, const Model& b, std::uint64_t
   InterpreterOptions interpreter_options;
   interpreter_options.threads = options.threads;
   interpreter_options.most_iterations = options.most_iterations;
-  Interpreter run_a(a, interpreter_options), run_b(b, interpreter_options);
   OutputError worst;
   if (options.progress) options.progress(0);
+  // One model after the other: each may hold its weights in an order of its own.
+  std::vector<std::vector<RuntimeValue>> of_a;
+  {
+    Interpreter run_a(a, interpreter_options);
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      MEZZO_ASSIGN_OR_RETURN(std::vector<RuntimeValue> inputs, read(i));
+      MEZZO_ASSIGN_OR_RETURN(std::vector<RuntimeValue> outputs, run_a.run(std::move(inputs)));
+      of_a.push_back(std::move(outputs));
+    }
+  }
+  Interpreter run_b(b, interpreter_options);
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MEZZO_ASSIGN_OR_RETURN(std::vector<RuntimeValue> inputs, read(i));
+    MEZZO_ASSIGN_OR_RETURN(const std::vector<RuntimeValue> inputs, read(i));
     std::vector<RuntimeValue> for_b;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       MEZZO_ASSIGN_OR_RETURN(RuntimeValue value, in_type_of(*b.graph->inputs()[k], inputs[k]));
       for_b.push_back(std::move(value));
     }
-    MEZZO_ASSIGN_OR_RETURN(const auto from_a, run_a.run(std::move(inputs)));
-    MEZZO_ASSIGN_OR_RETURN(const auto from_b, run_b.run(std::move(for_b)));
-    for (std::size_t k = 0; k < from_a.size(); ++k) {
-      const Difference found = difference(from_a[k], from_b[k]);
+    MEZZO_ASSIGN_OR_RETURN(const auto of_b, run_b.run(std::move(for_b)));
+    for (std::size_t k = 0; k < of_b.size(); ++k) {
+      const Difference found = difference(of_a[i][k], of_b[k]);
       if (!worst.output.empty() && found.error <= worst.difference.error) continue;
       worst.output = a.graph->outputs()[k]->name();
       worst.difference = found;

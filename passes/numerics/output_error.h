@@ -16,8 +16,8 @@ struct OutputError {
 };
 
 // The worst over `samples` samples and all outputs of `b` beside `a`, which have the same inputs
-// and outputs in the same order; both as prepare() left them. Inputs are given to `b` in the types
-// that it declares.
+// and outputs in the same order; both as prepare() left them. The outputs of `a` are kept for all
+// samples. Inputs are given to `b` in the types that it declares.
 StatusOr<OutputError> output_error(const Model& a, const Model& b, std::uint64_t samples,
                                    const SampleReader& read, const CalibrateOptions& options);
 
