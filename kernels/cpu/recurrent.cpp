@@ -5,176 +5,25 @@
 // what biases may be added beforehand; then per step one product of the states with the recurrent
 // weights and the gates. States stay in the type of the computation between steps. Weights are
 // brought into panels (product.h), constant ones when the kernel is prepared.
-#include "kernels/recurrent.h"
-
-#include <array>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/recurrent_layer.h"
 
 namespace mezzo::kernels::cpu {
 namespace {
 
-// Elements of a buffer as T, in place where they are already.
+// One direction of one run.
 template <typename T>
-const T* numbers(const Isa& isa, DType dtype, const void* data, Int first, Int n, T* room) {
-  if constexpr (std::is_same_v<T, double>) {
-    return static_cast<const double*>(data) + first;
-  } else {
-    return floats(isa, dtype, data, first, n, room);
-  }
-}
-template <typename T>
-void write_numbers(const Isa& isa, DType dtype, const T* from, void* to, Int first, Int n) {
-  if constexpr (std::is_same_v<T, double>) {
-    std::copy_n(from, n, static_cast<double*>(to) + first);
-  } else {
-    isa.pack(dtype, from, at(to, first, dtype), n);
-  }
-}
-
-struct Activation {
-  ActivationChoice choice;
-  ElementwiseLoop loop = nullptr;  // float32 only; null: one by one
-  float parameters[2] = {0.0F, 0.0F};
-};
-
-ElementwiseLoop loop_of(const Isa& isa, RecurrentActivation kind) {
-  switch (kind) {
-    case RecurrentActivation::kElu: return isa.elementwise(ElementwiseOp::kElu);
-    case RecurrentActivation::kHardSigmoid: return isa.elementwise(ElementwiseOp::kHardSigmoid);
-    case RecurrentActivation::kLeakyRelu: return isa.elementwise(ElementwiseOp::kLeakyRelu);
-    case RecurrentActivation::kRelu: return isa.elementwise(ElementwiseOp::kRelu);
-    case RecurrentActivation::kSigmoid: return isa.elementwise(ElementwiseOp::kSigmoid);
-    case RecurrentActivation::kSoftplus: return isa.elementwise(ElementwiseOp::kSoftplus);
-    case RecurrentActivation::kTanh: return isa.elementwise(ElementwiseOp::kTanh);
-    default: return nullptr;
-  }
-}
-
-template <typename T>
-class Layer {
+class Pass {
  public:
-  static constexpr ProductKind kKind =
-      std::is_same_v<T, double> ? ProductKind::kFloat64 : ProductKind::kFloat32;
-
-  Layer(const KernelRequest& request, const Isa& isa, RecurrentForm form)
-      : isa_(isa), form_(std::move(form)), op_(request.op), threads_(std::max(request.threads, 1)) {
-    for (std::size_t i = 0; i < 8; ++i) in_[i] = in_desc(request, i).dtype;
-    for (std::size_t i = 0; i < 3; ++i) out_[i] = out_desc(request, i).dtype;
-    for (const ActivationChoice& choice : form_.activations) {
-      Activation activation;
-      activation.choice = choice;
-      if constexpr (std::is_same_v<T, float>) activation.loop = loop_of(isa, choice.kind);
-      activation.parameters[0] = static_cast<float>(choice.alpha);
-      activation.parameters[1] = static_cast<float>(choice.beta);
-      activations_.push_back(activation);
-    }
-    for (const std::size_t operand : {std::size_t{1}, std::size_t{2}}) {
-      const void* data = request.constant(operand);
-      if (data == nullptr) continue;
-      std::vector<T> room(static_cast<std::size_t>(width() * depth_of(operand)));
-      std::vector<Line>& kept = kept_[operand - 1];
-      kept.resize(static_cast<std::size_t>(form_.directions * panels_bytes(operand)) /
-                  sizeof(Line));
-      for (Int d = 0; d < form_.directions; ++d) {
-        pack(operand, data, d, room.data(),
-             reinterpret_cast<char*>(kept.data()) + d * panels_bytes(operand));
-      }
-    }
-  }
-
-  std::size_t workspace_bytes() const {
-    Int elems = 0;
-    for (const Int part : parts()) elems += padded(part);
-    return static_cast<std::size_t>(elems) * sizeof(T);
-  }
-
-  std::size_t held_bytes() const { return (kept_[0].size() + kept_[1].size()) * sizeof(Line); }
-
-  Status run(const KernelArguments& arguments) const {
-    const auto* lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentLengths));
-    MEZZO_RETURN_IF_ERROR(check_lengths(form_, op_, lengths));
-    for (Int d = 0; d < form_.directions; ++d) Pass(*this, arguments, lengths, d).run();
-    return ok_status();
-  }
-
- private:
-  // One direction of one run.
-  class Pass;
-
-  // True if numbers() gives the buffer itself.
-  bool in_place(std::size_t operand) const {
-    return std::is_same_v<T, double> || in_[operand] == DType::kFloat32;
-  }
-  static constexpr Int padded(Int elems) { return (elems + 15) / 16 * 16; }
-  Int width() const { return form_.gates * form_.hidden; }
-  Int rows() const { return form_.steps * form_.batch; }
-  // GRU's last gate has panels of its own: its product may come later.
-  std::array<Int, 2> parts_of(std::size_t operand) const {
-    const bool apart = operand == 2 && form_.cell == RecurrentCell::kGru;
-    return {apart ? 2 * form_.hidden : width(), apart ? form_.hidden : 0};
-  }
-  Int depth_of(std::size_t operand) const { return operand == 1 ? form_.input : form_.hidden; }
-  Int panels_bytes(std::size_t operand) const {
-    const auto [first, second] = parts_of(operand);
-    return panel_bytes(isa_, kKind, first, depth_of(operand)) +
-           panel_bytes(isa_, kKind, second, depth_of(operand));
-  }
-  // Direction d of the weights of an operand into panels. room: width() x depth numbers.
-  void pack(std::size_t operand, const void* data, Int d, T* room, char* to) const {
-    const Int depth = depth_of(operand);
-    const Int elems = width() * depth;
-    const T* rows = numbers<T>(isa_, in_[operand], data, d * elems, elems, room);
-    const auto [first, second] = parts_of(operand);
-    pack_panels(isa_, kKind, rows, 1, depth, first, depth, to, threads_);
-    to += panel_bytes(isa_, kKind, first, depth);
-    pack_panels(isa_, kKind, rows + first * depth, 1, depth, second, depth, to, threads_);
-  }
-
-  // Parts of the workspace in numbers: x unpacked; panels of W and R, and room to unpack them; x
-  // W^T; h, c, gates, r h; biases and peepholes.
-  std::array<Int, 10> parts() const {
-    const Int n = form_.hidden;
-    const auto panels = [&](std::size_t operand) {
-      return kept_[operand - 1].empty() ? panels_bytes(operand) / static_cast<Int>(sizeof(T)) : 0;
-    };
-    const bool unpacks = (kept_[0].empty() && !in_place(1)) || (kept_[1].empty() && !in_place(2));
-    return {in_place(0) ? 0 : rows() * form_.input,
-            panels(1),
-            panels(2),
-            unpacks ? width() * std::max(form_.input, n) : 0,
-            rows() * width(),
-            form_.batch * n,
-            form_.batch * n,
-            form_.batch * width(),
-            form_.batch * n,
-            2 * width() + 3 * n};
-  }
-
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-
-  const Isa& isa_;
-  RecurrentForm form_;
-  std::string op_;
-  int threads_;
-  DType in_[8], out_[3];
-  std::vector<Activation> activations_;
-  std::vector<Line> kept_[2];  // panels of all directions of w and r
-};
-
-template <typename T>
-class Layer<T>::Pass {
- public:
-  Pass(const Layer& layer, const KernelArguments& arguments, const std::int32_t* lengths, Int d)
-      : layer_(layer), form_(layer.form_), arguments_(arguments), lengths_(lengths), d_(d) {
+  Pass(const RecurrentLayer<T>& layer, const KernelArguments& arguments,
+       const std::int32_t* lengths, Int d)
+      : layer_(layer), form_(layer.form), arguments_(arguments), lengths_(lengths), d_(d) {
     T* part = static_cast<T*>(arguments.workspace);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i] = part;
-      part += padded(layer.parts()[i]);
+      part += RecurrentLayer<T>::padded(layer.parts()[i]);
     }
     x_ = operand(0, 0, layer.rows() * form_.input, parts_[0]);
     w_ = weights(1, parts_[1]);
@@ -196,11 +45,11 @@ class Layer<T>::Pass {
       }
       // Sequences are independent from here on.
       const Int elems = form_.batch * layer_.width();
-      parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_,
+      parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads,
                      [&](Int b, int) { step_of(step, b); });
       if (needs_second_product()) {
         recurrent_product(reset_, 1, gates_ + 2 * form_.hidden);
-        parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads_, [&](Int b, int) {
+        parallel_units(form_.batch, elems < 4096 ? 1 : layer_.threads, [&](Int b, int) {
           if (step < length(b)) gru_end(step, b);
         });
       }
@@ -217,10 +66,10 @@ class Layer<T>::Pass {
   Int time(Int step, Int b) const { return recurrent_time(form_.is_backward(d_), step, length(b)); }
 
   const T* operand(std::size_t i, Int first, Int n, T* room) const {
-    return numbers<T>(layer_.isa_, layer_.in_[i], arguments_.inputs[i], first, n, room);
+    return numbers<T>(layer_.isa, layer_.in[i], arguments_.inputs[i], first, n, room);
   }
   const char* weights(std::size_t i, T* room) const {
-    const std::vector<Line>& kept = layer_.kept_[i - 1];
+    const auto& kept = layer_.kept[i - 1];
     if (!kept.empty()) {
       return reinterpret_cast<const char*>(kept.data()) + d_ * layer_.panels_bytes(i);
     }
@@ -261,9 +110,10 @@ class Layer<T>::Pass {
   // projected[t, b] = x W^T + biases, in the order of x.
   void project() {
     const Int width = layer_.width();
-    const Product product = {kKind, layer_.rows(), width, form_.input, form_.input, width};
-    run_product(layer_.isa_, product, x_, w_, projected_, layer_.threads_);
-    parallel_units(layer_.rows(), threads_for(layer_.rows() * width, layer_.threads_),
+    const Product product = {
+        RecurrentLayer<T>::kKind, layer_.rows(), width, form_.input, form_.input, width};
+    run_product(layer_.isa, product, x_, w_, projected_, layer_.threads);
+    parallel_units(layer_.rows(), threads_for(layer_.rows() * width, layer_.threads),
                    [&](Int row, int) {
                      T* line = projected_ + row * width;
                      for (Int k = 0; k < width; ++k) line[k] += first_bias_[k];
@@ -274,14 +124,16 @@ class Layer<T>::Pass {
   void recurrent_product(const T* states, std::size_t part, T* to) {
     const Int n = form_.hidden;
     const auto parts = layer_.parts_of(2);
-    const Product product = {kKind, form_.batch, parts[part], n, n, layer_.width()};
-    const char* panels = r_ + (part == 0 ? 0 : panel_bytes(layer_.isa_, kKind, parts[0], n));
-    run_product(layer_.isa_, product, states, panels, to, layer_.threads_);
+    const Product product = {
+        RecurrentLayer<T>::kKind, form_.batch, parts[part], n, n, layer_.width()};
+    const char* panels =
+        r_ + (part == 0 ? 0 : panel_bytes(layer_.isa, RecurrentLayer<T>::kKind, parts[0], n));
+    run_product(layer_.isa, product, states, panels, to, layer_.threads);
   }
 
   void activate(std::size_t which, T* values, Int n) const {
-    const Activation& activation =
-        layer_.activations_[static_cast<std::size_t>(d_) * form_.activations_each() + which];
+    const LayerActivation& activation =
+        layer_.activations[static_cast<std::size_t>(d_) * form_.activations_each() + which];
     if (std::isfinite(form_.clip)) {
       const T limit = static_cast<T>(form_.clip);
       for (Int i = 0; i < n; ++i) {
@@ -392,10 +244,10 @@ class Layer<T>::Pass {
     const Int n = form_.hidden;
     const Int place = form_.y_row(t, d_, b);
     if (h != nullptr) {
-      write_numbers<T>(layer_.isa_, layer_.out_[0], h, y, place, n);
+      write_numbers<T>(layer_.isa, layer_.out[0], h, y, place, n);
       return;
     }
-    const Int bytes = std::is_same_v<T, double> ? 8 : elem_bytes(layer_.out_[0]);
+    const Int bytes = std::is_same_v<T, double> ? 8 : elem_bytes(layer_.out[0]);
     std::memset(static_cast<char*>(y) + place * bytes, 0, static_cast<std::size_t>(n * bytes));
   }
 
@@ -404,15 +256,15 @@ class Layer<T>::Pass {
     for (Int b = 0; b < form_.batch; ++b) {
       const Int place = form_.state_row(d_, b);
       if (void* to = out_buffer(arguments_, 1)) {
-        write_numbers<T>(layer_.isa_, layer_.out_[1], h_ + b * n, to, place, n);
+        write_numbers<T>(layer_.isa, layer_.out[1], h_ + b * n, to, place, n);
       }
       if (void* to = is_lstm() ? out_buffer(arguments_, 2) : nullptr) {
-        write_numbers<T>(layer_.isa_, layer_.out_[2], c_ + b * n, to, place, n);
+        write_numbers<T>(layer_.isa, layer_.out[2], c_ + b * n, to, place, n);
       }
     }
   }
 
-  const Layer& layer_;
+  const RecurrentLayer<T>& layer_;
   const RecurrentForm& form_;
   const KernelArguments& arguments_;
   const std::int32_t* lengths_;
@@ -436,16 +288,20 @@ template <typename T>
 class LayerKernel final : public Kernel {
  public:
   LayerKernel(const KernelRequest& request, const Isa& isa, RecurrentForm form)
-      : isa_(isa), layer_(request, isa, std::move(form)) {}
+      : layer_(request, isa, std::move(form)) {}
 
   std::size_t workspace_bytes() const override { return layer_.workspace_bytes(); }
   std::size_t held_bytes() const override { return layer_.held_bytes(); }
-  std::string_view implementation() const override { return isa_.name; }
-  Status run(const KernelArguments& arguments) override { return layer_.run(arguments); }
+  std::string_view implementation() const override { return layer_.isa.name; }
+  Status run(const KernelArguments& arguments) override {
+    const auto* lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentLengths));
+    MEZZO_RETURN_IF_ERROR(check_lengths(layer_.form, layer_.op, lengths));
+    for (Int d = 0; d < layer_.form.directions; ++d) Pass<T>(layer_, arguments, lengths, d).run();
+    return ok_status();
+  }
 
  private:
-  const Isa& isa_;
-  Layer<T> layer_;
+  RecurrentLayer<T> layer_;
 };
 
 template <typename T>

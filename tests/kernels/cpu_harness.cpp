@@ -368,6 +368,12 @@ std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Num
   return numbers;
 }
 
+void expect_same_with_constants(const KernelRequest& request, const std::vector<Numbers>& operands,
+                                const std::vector<std::size_t>& constants) {
+  const std::vector<Numbers> expected = run_cpu(request, operands);
+  EXPECT_EQ(run_cpu(request, operands, constants), expected) << describe_request(request);
+}
+
 Status cpu_status(const KernelRequest& request, const std::vector<Numbers>& operands) {
   auto kernel = prepare_row(request, "cpu");
   if (!kernel.ok()) return kernel.status();

@@ -52,6 +52,11 @@ void check_cpu(const CpuCase& test);
 std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands,
                              const std::vector<std::size_t>& constants = {});
 
+// Fails unless the kernel gives the same whether or not it is told of the operands `constants`
+// beforehand, which it may then bring into another form.
+void expect_same_with_constants(const KernelRequest& request, const std::vector<Numbers>& operands,
+                                const std::vector<std::size_t>& constants);
+
 // The status of prepare, or of run where that succeeds.
 Status cpu_status(const KernelRequest& request, const std::vector<Numbers>& operands);
 
