@@ -172,7 +172,7 @@ StatusOr<NewTensor> Machine::allocate(DType dtype, std::vector<std::int64_t> dim
       return invalid_argument("no tensor has the shape " + to_string(TensorType::of(dtype, dims)));
     }
   }
-  if (dtype_bits(dtype) % 8 != 0 || dtype_bits(dtype) == 0) {
+  if (dtype_bits(dtype) == 0) {
     return unimplemented("values of type " + std::string(dtype_name(dtype)) +
                          " cannot be executed");
   }
@@ -192,7 +192,7 @@ StatusOr<RuntimeValue> Machine::constant(const Value& value) {
   const TensorRef& data = tensor == nullptr ? value.constant() : tensor;
   const auto known = constants_.find(data->id());
   if (known != constants_.end()) return known->second;
-  if (dtype_bits(data->dtype()) % 8 != 0 || dtype_bits(data->dtype()) == 0) {
+  if (dtype_bits(data->dtype()) == 0) {
     return unimplemented("value '" + printable(value.name()) + "': constants of type " +
                          std::string(dtype_name(data->dtype())) + " cannot be executed");
   }

@@ -36,7 +36,7 @@ class Machine {
   StatusOr<Values> run_program(Program& program, Values inputs, Frame* parent,
                                bool observed = true);
 
-  // InvalidArgument: negative or too large dims, or no memory. Elements of whole bytes.
+  // InvalidArgument: negative or too large dims, or no memory.
   StatusOr<NewTensor> allocate(DType dtype, std::vector<std::int64_t> dims);
 
   const InterpreterOptions& options() const { return options_; }

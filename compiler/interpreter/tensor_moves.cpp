@@ -20,6 +20,13 @@ AxisView view(const HostTensor& tensor, std::size_t axis) {
   return view;
 }
 
+// Several elements of less than 8 bits share a byte.
+Status expect_whole_bytes(DType dtype) {
+  if (dtype_bits(dtype) % 8 == 0) return ok_status();
+  return unimplemented("tensors of type " + std::string(dtype_name(dtype)) +
+                       " cannot be cut or joined");
+}
+
 }  // namespace
 
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
@@ -40,6 +47,7 @@ HostTensor with_axis(HostTensor tensor, std::size_t axis) {
 
 StatusOr<HostTensor> part_of(Machine& machine, const HostTensor& tensor, std::size_t axis,
                              std::int64_t begin, std::int64_t count) {
+  MEZZO_RETURN_IF_ERROR(expect_whole_bytes(tensor.dtype));
   const AxisView from = view(tensor, axis);
   const auto extent = static_cast<std::size_t>(tensor.dims[axis]);
   const std::size_t skip = static_cast<std::size_t>(begin) * from.inner;
@@ -62,6 +70,7 @@ StatusOr<HostTensor> join(Machine& machine, const std::vector<const HostTensor*>
                           std::size_t axis) {
   if (parts.empty()) return invalid_argument("there is nothing to join");
   const HostTensor& first = *parts.front();
+  MEZZO_RETURN_IF_ERROR(expect_whole_bytes(first.dtype));
   std::vector<std::int64_t> dims = first.dims;
   dims[axis] = 0;
   for (const HostTensor* part : parts) {

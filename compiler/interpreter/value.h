@@ -16,7 +16,8 @@
 
 namespace mezzo {
 
-// A dense tensor in row-major order. Elements of whole bytes only; no strings.
+// A dense tensor in row-major order; no strings. Elements of 4 and 2 bits share bytes, from the low
+// end on.
 struct HostTensor {
   DType dtype = DType::kNone;
   std::vector<std::int64_t> dims;         // empty: a scalar

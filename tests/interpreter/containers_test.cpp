@@ -35,6 +35,28 @@ TEST(Sequence, IsMadeChangedAndJoined) {
               HasSubstr("(SequenceInsert): position 3 in a sequence of 2"));
 }
 
+// Elements that share bytes are computed with, but neither cut nor joined.
+TEST(Sequence, KeepsElementsOfFourBitsWhole) {
+  Interpreted there_and_back(R"(
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[3] x) => (float[3] y) {
+      q = Cast<to = 22>(x)
+      y = Cast<to = 1>(q)
+    })");
+  const auto x = there_and_back.tensor<float>({3}, {-8, 3.5, 7});
+  EXPECT_THAT(values_of<float>(there_and_back.run({x})[0]), ElementsAre(-8, 3, 7));
+  Interpreted joins(R"(
+    <ir_version: 10, opset_import: ["" : 21]>
+    g (float[3] x) => (float[6] y) {
+      q = Cast<to = 22>(x)
+      s = SequenceConstruct(q, q)
+      joined = ConcatFromSequence<axis = 0>(s)
+      y = Cast<to = 1>(joined)
+    })");
+  EXPECT_THAT(joins.error({joins.tensor<float>({3}, {1, 2, 3})}),
+              HasSubstr("type int4 cannot be cut or joined"));
+}
+
 TEST(Sequence, SplitsByCountAndBySizes) {
   Interpreted model(R"(
     <ir_version: 8, opset_import: ["" : 17]>
