@@ -121,11 +121,7 @@ StatusOr<Values> run_loop(Machine& machine, Step& step, Frame& frame, Values& op
                std::make_move_iterator(operands.end()));
   ScanResults scans(body->outputs.size() - carried - 1);
   for (std::int64_t i = 0; condition != 0 && (!counted || i < trips); ++i) {
-    if (static_cast<std::uint64_t>(i) >= machine.options().most_iterations) {
-      return invalid_argument(mezzo::describe(node) + ": still runs after " + std::to_string(i) +
-                              " iterations. Hint: its condition never becomes false, or " +
-                              "--loop-limit is too low");
-    }
+    MEZZO_RETURN_IF_ERROR(machine.count_iteration(node));
     Values inputs;
     MEZZO_ASSIGN_OR_RETURN(HostTensor number, integer_scalar(machine, i));
     MEZZO_ASSIGN_OR_RETURN(HostTensor going, bool_scalar(machine, true));
@@ -236,6 +232,7 @@ StatusOr<Values> run_scan(Machine& machine, Step& step, Frame& frame, Values& op
   Values state(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(form.states));
   ScanResults scans(form.outputs);
   for (std::int64_t trip = 0; trip < form.trips; ++trip) {
+    MEZZO_RETURN_IF_ERROR(machine.count_iteration(node));
     Values inputs = std::move(state);
     for (std::size_t i = 0; i < form.inputs; ++i) {
       MEZZO_ASSIGN_OR_RETURN(

@@ -40,7 +40,7 @@ using NodeObserver = std::function<Status(const NodeRun&)>;
 struct InterpreterOptions {
   int threads = 1;
   kernels::Backend backend = kernels::Backend::kCpu;
-  // A Loop that goes on longer ends with an error.
+  // Of all Loops and Scans in a run together: beyond it the run ends with an error.
   std::uint64_t most_iterations = 1'000'000;
   // Bytes of values alive together; 0: as much as the machine has memory.
   std::uint64_t most_bytes = 0;

@@ -12,6 +12,24 @@ namespace {
 // Decompositions within function bodies within loops: more is no model but a trap.
 constexpr int kMostDepth = 200;
 
+// The frame goes: what it alone holds is handed over, so that a Loop's sequence is not copied in
+// every iteration.
+Values take_outputs(const Program& program, Frame& frame) {
+  Values outputs;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const Ref& output = program.outputs[i];
+    const bool again = std::any_of(
+        program.outputs.begin() + static_cast<std::ptrdiff_t>(i) + 1, program.outputs.end(),
+        [&](const Ref& other) { return other.kind == output.kind && other.index == output.index; });
+    if (output.kind == Ref::Kind::kSlot && output.depth == 0 && !again) {
+      outputs.push_back(std::move(frame.slots[static_cast<std::size_t>(output.index)]));
+    } else {
+      outputs.push_back(read(output, frame));
+    }
+  }
+  return outputs;
+}
+
 }  // namespace
 
 Machine::Machine(const Model& model, InterpreterOptions options)
@@ -27,6 +45,7 @@ StatusOr<Values> Machine::run(Values inputs) {
     MEZZO_ASSIGN_OR_RETURN(program_, build_program(*model_.graph, prepare_.constants));
   }
   depth_ = 0;
+  iterations_ = 0;
   return run_program(*program_, std::move(inputs), nullptr);
 }
 
@@ -53,9 +72,15 @@ StatusOr<Values> Machine::run_program(Program& program, Values inputs, Frame* pa
     }
   }
   --depth_;
-  Values outputs;
-  for (const Ref& output : program.outputs) outputs.push_back(read(output, frame));
-  return outputs;
+  return take_outputs(program, frame);
+}
+
+Status Machine::count_iteration(const Node& node) {
+  if (++iterations_ <= options_.most_iterations) return ok_status();
+  return invalid_argument(mezzo::describe(node) + ": still runs after " +
+                          std::to_string(options_.most_iterations) +
+                          " iterations of all loops. Hint: its condition never becomes false, or "
+                          "--loop-limit is too low");
 }
 
 Status Machine::run_step(Step& step, Frame& frame, bool observed) {

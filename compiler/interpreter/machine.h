@@ -40,6 +40,8 @@ class Machine {
   StatusOr<NewTensor> allocate(DType dtype, std::vector<std::int64_t> dims);
 
   const InterpreterOptions& options() const { return options_; }
+  // Counts one iteration of `node`. InvalidArgument beyond what a run may have.
+  Status count_iteration(const Node& node);
   std::uint64_t peak_bytes() const { return pool_.peak_bytes(); }
 
  private:
@@ -56,6 +58,7 @@ class Machine {
   std::unordered_map<std::uint64_t, RuntimeValue> constants_;  // by Tensor::id
   std::unique_ptr<Program> program_;
   int depth_ = 0;  // programs within programs
+  std::uint64_t iterations_ = 0;
 };
 
 // Runs a node that is more than a kernel: control flow, sequences, optionals. Results are one per

@@ -1,5 +1,6 @@
 #include "compiler/ops/decompose_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -33,6 +34,12 @@ StatusOr<Results> decompose_tile(Builder& builder, const Node& node) {
     spread.insert(spread.end(), {1, dim});
     wide.insert(wide.end(), {repeat, dim});
     flat.push_back(repeat * dim);
+  }
+  if (std::count(flat.begin(), flat.end(), 0) > 0) {  // Reshape would copy a dim for each zero
+    const DType dtype = node.operand(0)->dtype();
+    std::vector<std::byte> zero(dtype_bytes(dtype, 1));
+    const NamedTensor fill{"", Tensor::from_bytes(dtype, {1}, std::move(zero))};
+    return Results{builder.op("ConstantOfShape", {builder.ints(flat)}, {{"value", fill}})};
   }
   Value* value = builder.op("Reshape", {node.operand(0), builder.ints(spread)});
   value = builder.op("Expand", {value, builder.ints(wide)});

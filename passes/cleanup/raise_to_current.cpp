@@ -134,23 +134,34 @@ bool write_down_dft_axes(Model& model) {
 
 }  // namespace
 
+Status raise_with_meaning(Model& model, std::int64_t version) {
+  const std::int64_t from = model.opset();
+  if (from >= version) return ok_status();
+  MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
+  MEZZO_RETURN_IF_ERROR(spread_all_slopes(model).status());
+  if (version >= kDftAxisOperand) write_down_dft_axes(model);
+  MEZZO_RETURN_IF_ERROR(raise_opset(model, version));
+  if (from < kResizePositions) say_resize_positions(model);
+  if (from < kHalfPixelRegions) say_roi_coordinates(*model.graph);
+  return ok_status();
+}
+
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   const std::int64_t opset = model.opset();
   if (opset == 0) return false;
-  bool said = opset < kHalfPixelRegions && say_roi_coordinates(*model.graph);
   if (opset >= kCurrent) {
+    const bool said = opset < kHalfPixelRegions && say_roi_coordinates(*model.graph);
     return (opset < kDftAxisOperand && write_down_dft_axes(model)) || said;
   }
   MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
-  MEZZO_ASSIGN_OR_RETURN(const bool spread, spread_all_slopes(model));
-  said = said || spread;
-  const Status raised = raise_opset(model, kCurrent);
+  MEZZO_ASSIGN_OR_RETURN(bool said, spread_all_slopes(model));
+  const Status raised = raise_with_meaning(model, kCurrent);
   if (raised.ok()) {
-    if (opset < kResizePositions) say_resize_positions(model);
     ctx.stats.add("opset-raised", 1);
     return true;
   }
   if (raised.code() == StatusCode::kInternal) return raised;
+  said = say_roi_coordinates(*model.graph) || said;
   const Node* node = misread(*model.graph, opset);
   if (node == nullptr) return said;
   return unimplemented(describe(*node) + ": means something else since opset " +

@@ -10,4 +10,9 @@ namespace mezzo::passes {
 // Unimplemented: the converter cannot, and the graph holds an operator that changed its meaning.
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx);
 
+// raise_opset (compiler/onnx/check.h), and says what operators mean whose defaults changed on the
+// way and whom the library's converter passes on as they are: Resize and Upsample, RoiAlign, PRelu,
+// DFT.
+Status raise_with_meaning(Model& model, std::int64_t version);
+
 }  // namespace mezzo::passes

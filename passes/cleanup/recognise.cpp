@@ -329,12 +329,20 @@ std::vector<PatternMatch> find_patterns(const Graph& graph) {
   return matches;
 }
 
+// Nodes that a file declares low round one by one, which one node for all of them would not.
+static bool rounds_within(const PatternMatch& match) {
+  return std::any_of(match.nodes.begin(), match.nodes.end(), [](const Node* node) {
+    return node->result() != nullptr && is_low(node->result()->dtype());
+  });
+}
+
 StatusOr<bool> recognise(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
   bool changed = false;
   // One match may read what another one gives: results that are gone, and what stands for them.
   std::unordered_map<const Value*, Value*> replaced;
   for (PatternMatch& match : find_patterns(graph)) {
+    if (rounds_within(match)) continue;
     for (Value** value : {&match.input, &match.scale, &match.bias}) {
       if (const auto found = replaced.find(*value); found != replaced.end()) *value = found->second;
     }

@@ -7,6 +7,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
 #include "passes/cleanup/expand_functions.h"
+#include "passes/cleanup/raise_to_current.h"
 #include "passes/precision/borders.h"
 
 namespace mezzo::passes {
@@ -50,7 +51,7 @@ StatusOr<bool> raise_inlined(Model& model, PassContext& ctx, std::int64_t opset)
   const std::unique_ptr<Model> inlined = clone_model(model);
   MEZZO_ASSIGN_OR_RETURN(const bool changed, inline_functions(*inlined, ctx));
   if (!changed) return unimplemented("its functions cannot be inlined");
-  MEZZO_RETURN_IF_ERROR(raise_opset(*inlined, opset));
+  MEZZO_RETURN_IF_ERROR(raise_with_meaning(*inlined, opset));
   model.graph = std::move(inlined->graph);
   model.functions = std::move(inlined->functions);
   model.opsets = inlined->opsets;
@@ -67,7 +68,7 @@ StatusOr<bool> raise_for_precision(Model& model, PassContext& ctx) {
   const std::int64_t needed = needed_opset(model, ctx.policy.low);
   if (needed <= model.opset()) return false;
   const std::string from = std::to_string(model.opset());
-  Status raised = raise_opset(model, needed);
+  Status raised = raise_with_meaning(model, needed);
   if (raised.code() == StatusCode::kUnimplemented && !model.functions.empty())
     raised = raise_inlined(model, ctx, needed).status();
   if (raised.ok()) {

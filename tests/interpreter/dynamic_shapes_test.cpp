@@ -28,6 +28,8 @@ TEST(DynamicShapes, ComeFromOperandValues) {
   EXPECT_THAT(run({-1, 1}, {1, 3}).tensor.dims, ElementsAre(4, 3));
   EXPECT_THAT(values_of<float>(run({-1, 1}, {1, 2})), ElementsAre(1, 1, 2, 2, 3, 3, 4, 4));
   EXPECT_THAT(run({4}, {0}).tensor.dims, ElementsAre(0));
+  EXPECT_THAT(run({2, 2}, {0, 0}).tensor.dims, ElementsAre(0, 0));
+  EXPECT_THAT(run({2, 2}, {1, 0}).tensor.dims, ElementsAre(2, 0));
 }
 
 TEST(DynamicShapes, AreComputedFromShapes) {

@@ -27,7 +27,36 @@ TEST(Limits, ALoopWithoutEndIsAnError) {
     })",
                     options);
   EXPECT_THAT(model.error({model.tensor<float>({1}, {1})}),
-              HasSubstr("(Loop): still runs after 100 iterations. Hint: "));
+              HasSubstr("(Loop): still runs after 100 iterations of all loops. Hint: "));
+}
+
+TEST(Limits, LoopsWithinLoopsCountTogether) {
+  InterpreterOptions options;
+  options.most_iterations = 50;
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64 n, float[1] x) => (float[1] y) {
+      y = Loop(n, , x) <
+        body = b (int64 i, bool go, float[1] s) => (bool on, float[1] t) {
+          on = Identity(go)
+          t = Loop(n, , s) <
+            body = c (int64 j, bool go2, float[1] u) => (bool on2, float[1] v) {
+              on2 = Identity(go2)
+              v = Add(u, x)
+            }
+          >
+        }
+      >
+    })",
+                    options);
+  const auto x = model.tensor<float>({1}, {1});
+  // 6 + 36 iterations are within the limit, run after run; 7 + 49 are not.
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_THAT(values_of<float>(model.run({model.scalar<std::int64_t>(6), x})[0]),
+                ElementsAre(37));
+  }
+  EXPECT_THAT(model.error({model.scalar<std::int64_t>(7), x}),
+              HasSubstr("still runs after 50 iterations of all loops"));
 }
 
 TEST(Limits, MemoryIsBounded) {

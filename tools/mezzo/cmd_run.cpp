@@ -83,7 +83,7 @@ Work add_run(CLI::App& app) {
   app.get_option("--precision")->description("Low type, or fp32 (default)");
   command->dims.add_to(app);
   command->threads.add_to(app);
-  app.add_option("--loop-limit", command->loop_limit, "Most iterations of a Loop")
+  app.add_option("--loop-limit", command->loop_limit, "Most iterations of all loops together")
       ->capture_default_str();
   return [command] { return command->run(); };
 }

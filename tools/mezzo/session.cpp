@@ -87,7 +87,8 @@ StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& 
         runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
                                   {options_.threads, kernels::Backend::kCpu, options_.profile});
     if (made.ok()) executor = std::move(made).value();
-    if (!made.ok() && made.status().code() != StatusCode::kUnimplemented)
+    // Too large, most likely: the interpreter says for which node.
+    if (!made.ok() && made.status().code() == StatusCode::kInternal)
       return made.status().with_context(path_);
   } else if (compiled.status().code() != StatusCode::kUnimplemented) {
     return compiled.status();

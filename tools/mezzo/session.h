@@ -21,7 +21,7 @@ namespace mezzo::cli {
 struct SessionOptions {
   CompileOptions compile;  // policy and --dim; shapes come from the inputs
   int threads = 1;
-  std::uint64_t most_iterations = 1'000'000;  // of a Loop
+  std::uint64_t most_iterations = 1'000'000;  // of all loops together
   bool profile = false;                       // measure every step
 };
 
