@@ -32,6 +32,11 @@ struct Resampling {
 // InvalidArgument: ranks, sizes, scales or modes that make no sense.
 StatusOr<Resampling> read_resampling(const KernelRequest& request);
 
+// The layout of an operand and its result, one of which may lie alike in all layouts.
+inline Layout common_layout(const TensorDesc& x, const TensorDesc& y) {
+  return y.layout_matters() ? y.layout : x.layout;
+}
+
 // Brings dims, of operand and result, and axes into the order of memory: for channels-last tensors
 // N C D1..Dk becomes N D1..Dk C.
 void to_memory_order(Layout layout, Resampling& resampling, std::vector<std::int64_t>& x,

@@ -143,7 +143,7 @@ Prepared prepare_resize(const KernelRequest& request, const Isa& isa) {
   const TensorDesc& y = request.outputs[0];
   Dims x_dims = x.dims;
   Dims y_dims = y.dims;
-  to_memory_order(x.layout, resampling, x_dims, y_dims);
+  to_memory_order(common_layout(x, y), resampling, x_dims, y_dims);
   if (y.elems() == 0 || resampling.axes.empty()) return unimplemented("nothing to resize");
   if (resampling.extrapolates()) return unimplemented("extrapolation");
   if (resampling.nearest && x.dtype == y.dtype)

@@ -72,14 +72,15 @@ struct Step {
 
 PreparedKernel prepare_resize(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
-  if (operands.in(0).layout != operands.out(0).layout) {
+  const bool both_matter = operands.in(0).layout_matters() && operands.out(0).layout_matters();
+  if (both_matter && operands.in(0).layout != operands.out(0).layout) {
     return unimplemented("Resize: operand and result in different layouts");
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
   MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(request));
   Dims dims = operands.in(0).dims;
   Dims result = operands.out(0).dims;
-  to_memory_order(operands.in(0).layout, resampling, dims, result);
+  to_memory_order(common_layout(operands.in(0), operands.out(0)), resampling, dims, result);
   const DType dtype = operands.in(0).dtype;
   if (resampling.nearest && operands.out(0).dtype == dtype) {
     return nearest_kernel(operands, resampling, dims);

@@ -74,6 +74,23 @@ std::vector<Case> cases() {
     add({op, {kImage}, {kImage}, {}},
         {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}});
   }
+  // One place or one channel: such a tensor lies alike in both layouts, and is said to be
+  // row-major.
+  const Dims place = {2, 5, 1, 1};
+  const Dims channel = {2, 1, 4, 3};
+  for (const char* op : {"MaxPool", "AveragePool"})
+    add({op, {kImage}, {place}, {}}, {{"kernel_shape", Ints{4, 3}}});
+  for (const char* mode : {"nearest", "linear"}) {
+    for (const auto& [x, y] : {std::pair(kImage, Dims{2, 5, 8, 6}), std::pair(place, kImage),
+                               std::pair(kImage, place)}) {
+      add({"Resize", {x}, {y}, {}}, {{"mode", std::string(mode)}, {"sizes", y}});
+    }
+  }
+  add({"Slice", {kImage}, {place}, {}},
+      {{"starts", Ints{1, 2}}, {"ends", Ints{2, 3}}, {"axes", Ints{2, 3}}});
+  add({"Pad", {place}, {kImage}, {}}, {{"pads", Ints{0, 0, 1, 2, 0, 0, 2, 0}}});
+  add({"Concat", {channel, channel}, {{2, 2, 4, 3}}, {}}, {{"axis", std::int64_t{1}}});
+  add({"Split", {{2, 2, 4, 3}}, {channel, channel}, {}}, {{"axis", std::int64_t{1}}});
   all.push_back({"GlobalAveragePool", {kImage}, {{2, 5, 1, 1}}, {}});
   all.push_back({"BatchNormalization", {kImage, {5}, {5}, {5}, {5}}, {kImage}, {}});
   all.push_back({"Where", {kImage, kImage, {5, 1, 1}}, {kImage}, {}});
