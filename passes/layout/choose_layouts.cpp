@@ -21,6 +21,28 @@ kernels::TensorDesc describe(const proto::Tensor& tensor) {
           static_cast<Layout>(tensor.layout())};
 }
 
+kernels::Attributes attributes_of(const proto::Step& step) {
+  kernels::Attributes attributes;
+  for (const proto::Attribute& attribute : step.attributes()) {
+    const std::string& name = attribute.name();
+    switch (attribute.value_case()) {
+      case proto::Attribute::kI: attributes.set(name, attribute.i()); break;
+      case proto::Attribute::kF: attributes.set(name, attribute.f()); break;
+      case proto::Attribute::kS: attributes.set(name, attribute.s()); break;
+      case proto::Attribute::kInts:
+        attributes.set(name, std::vector<std::int64_t>(attribute.ints().values().begin(),
+                                                       attribute.ints().values().end()));
+        break;
+      case proto::Attribute::kFloats:
+        attributes.set(name, std::vector<double>(attribute.floats().values().begin(),
+                                                 attribute.floats().values().end()));
+        break;
+      default: break;
+    }
+  }
+  return attributes;
+}
+
 // What a Transpose is between a channels-last tensor and a row-major one of the same bytes.
 enum class View : std::uint8_t { kNone, kOfChannelsLast, kToChannelsLast };
 
@@ -109,15 +131,31 @@ class LayoutChooser {
     }
   }
 
-  // Can all of the step's tensors lie channels last? An operand of lower rank cannot be broadcast
-  // to a result in another order.
-  bool keeps(const proto::Step& step) const {
+  // Can all of the step's tensors lie channels last? A kernel is prepared to see, once per step.
+  bool keeps(const proto::Step& step) {
     if (use_of(step) != LayoutUse::kKeeps) return false;
-    const int rank = plan_.tensors(step.outputs(0)).dims_size();
-    bool fits = true;
-    for_activations(step,
-                    [&](int tensor) { fits = fits && plan_.tensors(tensor).dims_size() == rank; });
-    return fits;
+    const auto [known, is_new] = keeps_.try_emplace(&step, false);
+    if (is_new) known->second = accepts_channels_last(step);
+    return known->second;
+  }
+
+  bool accepts_channels_last(const proto::Step& step) const {
+    bool concerned = false;
+    for_activations(step, [&](int tensor) { concerned = concerned || is_free(tensor); });
+    if (!concerned) return false;
+    kernels::KernelRequest request;
+    request.op = step.op();
+    request.attributes = attributes_of(step);
+    const auto turned = [&](int tensor) {
+      if (tensor < 0) return kernels::TensorDesc{};
+      kernels::TensorDesc desc = describe(plan_.tensors(tensor));
+      if (desc.layout_matters()) desc.layout = Layout::kChannelsLast;
+      return desc;
+    };
+    for (const int input : step.inputs()) request.inputs.push_back(turned(input));
+    for (const int output : step.outputs()) request.outputs.push_back(turned(output));
+    const auto kernel = kernels::prepare_kernel(request, kernels::Backend::kCpu);
+    return kernel.ok() && (*kernel)->implementation() != "reference";
   }
 
   // ---- groups
@@ -270,8 +308,8 @@ class LayoutChooser {
         step.set_inputs(i, operand_in(Layout::kRowMajor, step.inputs(i), step.node()));
     } else if (use != LayoutUse::kMoves) {
       bool turned = false;
-      if (keeps(step)) {
-        for_activations(step, [&](int tensor) {
+      if (keeps(old)) {
+        for_activations(old, [&](int tensor) {
           turned = turned || (is_free(tensor) && is_channels_last(tensor));
         });
       }
@@ -292,8 +330,7 @@ class LayoutChooser {
 
   void rewrite() {
     free_.resize(static_cast<std::size_t>(tensor_count()));
-    const proto::Phase old = phase();
-    for (const proto::Step& step : old.steps()) rewrite_step(step);
+    for (const proto::Step& step : phase().steps()) rewrite_step(step);
     plan_.mutable_phases(0)->mutable_steps()->Swap(&steps_);
   }
 
@@ -301,6 +338,7 @@ class LayoutChooser {
   proto::Plan& plan_;
   LayoutStats stats_;
   std::vector<bool> free_;
+  std::unordered_map<const proto::Step*, bool> keeps_;
   std::vector<int> parent_;
   std::vector<std::int64_t> gains_;  // by root
   std::vector<bool> read_row_major_;

@@ -152,6 +152,19 @@ TEST(ChooseLayouts, OneReorderServesAllReaders) {
   expect_same(model.text());
 }
 
+// A row-major operand of lower rank cannot be broadcast to a result in another order.
+TEST(ChooseLayouts, WhatNoKernelTakesStaysRowMajor) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3}).weight("b", {4, 6, 5});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\ns = Add(c, b)\ny = " + kConv + "(s, w)");
+  const auto draft = build(model.text());
+  const LayoutStats stats = passes::choose_layouts(*draft);
+  EXPECT_EQ(stats.channels_last, 0);
+  EXPECT_EQ(stats.reorders, 0);
+  expect_same(model.text());
+}
+
 TEST(ChooseLayouts, PlansOfTrainingStayAsTheyAre) {
   ModelText model;
   model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
