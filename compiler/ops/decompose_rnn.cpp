@@ -198,8 +198,14 @@ StatusOr<Results> decompose_rnn(Builder& builder, const Node& node) {
   shape.directions = (*w)[0];
   shape.h = (*r)[2];
   shape.gates = node.is("LSTM") ? 4 : node.is("GRU") ? 3 : 1;
-  const std::int64_t expected =
-      node.string_attribute("direction", "forward") == "bidirectional" ? 2 : 1;
+  const std::string direction = node.string_attribute("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
+    return invalid_argument(describe(node) +
+                            ": attribute direction: expected forward, reverse or bidirectional, "
+                            "got " +
+                            direction);
+  }
+  const std::int64_t expected = direction == "bidirectional" ? 2 : 1;
   const bool consistent = shape.directions == expected && (*r)[0] == expected && shape.h > 0 &&
                           (*w)[1] == shape.gates * shape.h && (*r)[1] == (*w)[1] &&
                           (*w)[2] == shape.i;

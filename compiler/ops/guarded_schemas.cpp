@@ -101,6 +101,41 @@ void check_shapes(std::string_view op_type, const onnx::InferenceContext& contex
   }
 }
 
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Letters, and "..." once.
+bool is_einsum_term(std::string_view term) {
+  bool has_ellipsis = false;
+  for (std::size_t i = 0; i < term.size(); ++i) {
+    if (is_letter(term[i])) continue;
+    if (has_ellipsis || term.substr(i, 3) != "...") return false;
+    has_ellipsis = true;
+    i += 2;
+  }
+  return true;
+}
+
+// Terms with commas between, then perhaps an arrow and one more. The library never moves on from
+// what it does not know.
+void check_equation(const onnx::InferenceContext& context) {
+  const auto* attribute = context.getAttribute("equation");
+  if (attribute == nullptr) return;
+  std::string text = attribute->s();
+  std::erase(text, ' ');
+  std::string_view rest = text;
+  for (bool is_result = false;; rest.remove_prefix(is_result ? 2 : 1)) {
+    const std::size_t end = std::min({rest.find(','), rest.find("->"), rest.size()});
+    const bool last = end == rest.size();
+    if (!is_einsum_term(rest.substr(0, end)) || (is_result && !last)) {
+      fail_shape_inference("attribute equation: '", attribute->s(),
+                           "' is no list of terms of letters and at most one '...'");
+    }
+    if (last) return;
+    rest.remove_prefix(end);
+    is_result = rest.front() == '-';
+  }
+}
+
 void propagate(const onnx::DataPropagationFunction& function,
                onnx::DataPropagationContext& context) {
   for (std::size_t i = 0; i < context.getNumInputs(); ++i) {
@@ -122,6 +157,7 @@ const onnx::OpSchema* guard(const onnx::OpSchema* schema) {
         [schema,
          function = schema->GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& context) {
           check_shapes(schema->Name(), context);
+          if (schema->Name() == "Einsum") check_equation(context);
           SafeContext safe(*schema, context);
           function(safe);
         });

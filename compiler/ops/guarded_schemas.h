@@ -9,6 +9,7 @@
 //   vector has elements, and the propagation of shape data does so with every vector: a declared
 //   int64[2^31] without any data costs a hundred gigabytes. Here a shape has at most 4096
 //   dimensions.
+// - An equation of Einsum with signs it does not know is read for ever. Here it is refused.
 // - Some forget the default that the schema gives an attribute (STFT's onesided).
 #pragma once
 
