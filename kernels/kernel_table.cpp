@@ -134,6 +134,7 @@ constexpr OptionalResult kOptionalResults[] = {
     {"Unique", 2},
     {"Unique", 3},
     {"Dropout", 1},
+    {"LinearAttention", 1},
     {"RNN", 0},
     {"RNN", 1},
     {"GRU", 0},

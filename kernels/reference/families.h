@@ -56,6 +56,9 @@ PreparedKernel prepare_qlinear_matmul(const KernelRequest& request);
 PreparedKernel prepare_conv_integer(const KernelRequest& request);
 PreparedKernel prepare_qlinear_conv(const KernelRequest& request);
 
+// linear_attention.cpp
+PreparedKernel prepare_linear_attention(const KernelRequest& request);
+
 // recurrent.cpp
 PreparedKernel prepare_recurrent(const KernelRequest& request);
 PreparedKernel prepare_lstm(const KernelRequest& request);

@@ -118,6 +118,7 @@ constexpr KernelEntry kRows[] = {
     row("QLinearMatMul", prepare_qlinear_matmul),
     row("ConvInteger", prepare_conv_integer),
     row("QLinearConv", prepare_qlinear_conv),
+    row("LinearAttention", prepare_linear_attention),
     row("RNN", prepare_recurrent),
     row("GRU", prepare_recurrent),
     row("LSTM", prepare_lstm),

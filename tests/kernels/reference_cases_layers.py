@@ -380,3 +380,38 @@ kw = dict(alpha=0.9, beta=0.7, norm_coefficient=0.01)
 case("Momentum: first step", [rate, step0, x1, g1, v1], list(momentum(x1, g1, v1, 0, False)), **kw)
 case("Momentum: Nesterov", [rate, step3, x1, g1, v1], list(momentum(x1, g1, v1, 3, True)),
      mode="nesterov", **kw)
+
+# --- linear attention --------------------------------------------------------------------------
+
+
+def linear_attention(q, k, v, hq, hk, past=None, decay=None, beta=None, scale=None):
+    batch, steps, _ = q.shape
+    split = lambda x, h: x.reshape(batch, steps, h, -1)
+    q, k, v = split(q, hq), split(k, hk), split(v, hk)
+    state = np.zeros((batch, hk, k.shape[-1], v.shape[-1])) if past is None else past.copy()
+    y = np.zeros((batch, steps, hq, v.shape[-1]))
+    for t_ in range(steps):
+        if decay is not None:
+            state *= np.exp(split(decay, hk)[:, t_])[..., None]
+        value = v[:, t_]
+        if beta is not None:
+            seen = np.einsum("bhk,bhkv->bhv", k[:, t_], state)
+            value = beta[:, t_, :, None] * (value - seen)
+        state = state + k[:, t_, :, :, None] * value[:, :, None, :]
+        wide = np.repeat(state, hq // hk, 1)
+        y[:, t_] = np.einsum("bhk,bhkv->bhv", q[:, t_], wide)
+    return y.reshape(batch, steps, -1) * (q.shape[-1] ** -0.5 if scale is None else scale), state
+
+
+q, k, v, past = data(2, 3, 12), data(2, 3, 6, scale=0.5), data(2, 3, 4), data(2, 2, 3, 2)
+heads = dict(q_num_heads=4, kv_num_heads=2)
+case("LinearAttention: linear", [q, k, v], list(linear_attention(q, k, v, 4, 2)), update_rule="linear",
+     **heads)
+decay, beta = -np.abs(data(2, 3, 6)), np.abs(data(2, 3, 2, scale=0.3))
+case("LinearAttention: gated per key, past, scale", [q, k, v, past, decay],
+     list(linear_attention(q, k, v, 4, 2, past, decay, scale=0.25)), update_rule="gated", scale=0.25,
+     **heads)
+case("LinearAttention: delta", [q, k, v, None, None, beta],
+     list(linear_attention(q, k, v, 4, 2, None, None, beta)), update_rule="delta", **heads)
+case("LinearAttention: gated_delta per head", [q, k, v, past, decay[..., :2].copy(), beta[..., :1].copy()],
+     [linear_attention(q, k, v, 4, 2, past, decay[..., :2], beta[..., :1])[0], None], **heads)

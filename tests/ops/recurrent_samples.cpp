@@ -38,6 +38,20 @@ void add_recurrent(std::vector<OpSample>& samples) {
   }
 }
 
+void add_linear_attention(std::vector<OpSample>& samples) {
+  const Builder::NamedValue queries = {"q_num_heads", std::int64_t{4}};
+  const Builder::NamedValue keys = {"kv_num_heads", std::int64_t{2}};
+  samples.push_back({.op = "LinearAttention",
+                     .operands = {f({2, 3, 12}), f({2, 3, 6}), f({2, 3, 4})},
+                     .attributes = {queries, keys, {"update_rule", std::string("linear")}},
+                     .results = 2});
+  samples.push_back({.op = "LinearAttention",
+                     .operands = {f({2, 3, 12}), f({2, 3, 6}), f({2, 3, 4}), f({2, 2, 3, 2}),
+                                  f({2, 3, 2}, -1.0, 0.0), f({2, 3, 1}, 0.0, 1.0)},
+                     .attributes = {queries, keys},
+                     .results = 2});
+}
+
 void add_quantised(std::vector<OpSample>& samples) {
   samples.push_back({.op = "MatMulInteger",
                      .operands = {bytes({2, 3}), bytes({3, 4}, DType::kInt8), zero_point(7)}});
@@ -110,6 +124,7 @@ void add_optimizers(std::vector<OpSample>& samples) {
 
 void add_recurrent_samples(std::vector<OpSample>& samples) {
   add_recurrent(samples);
+  add_linear_attention(samples);
   add_quantised(samples);
   add_signals(samples);
   add_draws(samples);
