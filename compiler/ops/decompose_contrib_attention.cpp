@@ -99,6 +99,9 @@ StatusOr<Results> decompose_contrib_attention(Builder& builder, const Node& node
   if (node.int_attribute("do_rotary", 0) != 0 || node.operand(6) != nullptr) return Results{};
   Ints sizes = node.ints_attribute("qkv_hidden_sizes");
   if (sizes.size() != 3) sizes = {(*w)[1] / 3, (*w)[1] / 3, (*w)[1] / 3};
+  for (const std::int64_t size : sizes) {
+    if (size < 1 || size > (*w)[1]) return Results{};
+  }
   if (sizes[0] % heads != 0 || sizes[0] + sizes[1] + sizes[2] != (*w)[1]) return Results{};
   Value* all = s.add(s.op("MatMul", {node.operand(0), node.operand(1)}), node.operand(2));
   const std::int64_t k_end = sizes[0] + sizes[1];
