@@ -37,12 +37,15 @@ Machine::Machine(const Model& model, InterpreterOptions options)
   prepare_.model = &model_;
   prepare_.backend = options_.backend;
   prepare_.threads = options_.threads;
-  prepare_.constants = [this](const Value& value) { return constant(value); };
+  // The program of a decomposition holds its constants itself, and goes with them.
+  prepare_.constants = [this](const Value& value) { return constant(value, /*keep=*/false); };
 }
 
 StatusOr<Values> Machine::run(Values inputs) {
   if (program_ == nullptr) {
-    MEZZO_ASSIGN_OR_RETURN(program_, build_program(*model_.graph, prepare_.constants));
+    MEZZO_ASSIGN_OR_RETURN(program_, build_program(*model_.graph, [this](const Value& value) {
+                             return constant(value, /*keep=*/true);
+                           }));
   }
   depth_ = 0;
   iterations_ = 0;
@@ -101,7 +104,12 @@ Status Machine::run_step(Step& step, Frame& frame, bool observed) {
   if (handler == nullptr) handler = find_container_op(*step.node);
   StatusOr<Values> results = handler != nullptr ? handler(*this, step, frame, operands, observed)
                                                 : run_tensor_node(step, operands);
-  if (!results.ok()) return results.status();
+  if (!results.ok()) {
+    const std::string& message = results.status().message();
+    const bool named = message.starts_with("node ") || message.starts_with("unnamed node");
+    return named ? results.status() : results.status().with_context(mezzo::describe(*step.node));
+  }
+  results->resize(step.results.size());
   if (watch) MEZZO_RETURN_IF_ERROR(observe(step, shown, *results));
   for (std::size_t i = 0; i < step.results.size() && i < results->size(); ++i) {
     if (step.results[i] >= 0)
@@ -140,7 +148,15 @@ StatusOr<Values> Machine::run_tensor_node(Step& step, Values& operands) {
       Values inputs;
       for (const int operand : prepared->inputs)
         inputs.push_back(operands[static_cast<std::size_t>(operand)]);
-      return run_program(*prepared->program, std::move(inputs), nullptr, /*observed=*/false);
+      MEZZO_ASSIGN_OR_RETURN(Values made, run_program(*prepared->program, std::move(inputs),
+                                                      nullptr, /*observed=*/false));
+      // The graph gives the results that are wanted alone.
+      Values results(node.results().size());
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < results.size() && next < made.size(); ++i) {
+        if (node.result(i) != nullptr) results[i] = std::move(made[next++]);
+      }
+      return results;
     }
   }
   return internal_error("a prepared node of no form");
@@ -205,7 +221,7 @@ StatusOr<NewTensor> Machine::allocate(DType dtype, std::vector<std::int64_t> dim
   return NewTensor{dtype, std::move(dims), std::move(data)};
 }
 
-StatusOr<RuntimeValue> Machine::constant(const Value& value) {
+StatusOr<RuntimeValue> Machine::constant(const Value& value, bool keep) {
   const TensorRef tensor = constant_of(&value);
   if (tensor == nullptr) {
     // An input's default is no constant, and serves all the same.
@@ -235,7 +251,7 @@ StatusOr<RuntimeValue> Machine::constant(const Value& value) {
     }));
     made = std::move(copy).finish();
   }
-  constants_.emplace(data->id(), made);
+  if (keep) constants_.emplace(data->id(), made);
   return RuntimeValue(std::move(made));
 }
 

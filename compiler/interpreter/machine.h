@@ -45,7 +45,8 @@ class Machine {
   std::uint64_t peak_bytes() const { return pool_.peak_bytes(); }
 
  private:
-  StatusOr<RuntimeValue> constant(const Value& value);
+  // `keep`: for the next value with the same data.
+  StatusOr<RuntimeValue> constant(const Value& value, bool keep);
   Status run_step(Step& step, Frame& frame, bool observed);
   StatusOr<Values> run_tensor_node(Step& step, Values& operands);
   StatusOr<Values> run_kernel(PreparedNode& prepared, const Node& node, Values& operands);

@@ -42,7 +42,9 @@ StatusOr<std::int64_t> range_size(const Tensor& start, const Tensor& limit, cons
   if (step == 0) return zero;
   const Wide span = step > 0 ? to - from : from - to;
   const Wide stride = step > 0 ? step : -step;
-  return span <= 0 ? 0 : static_cast<std::int64_t>((span + stride - 1) / stride);
+  const Wide count = span <= 0 ? 0 : (span + stride - 1) / stride;
+  if (count >= Wide{1} << 62) return invalid_argument("it has no end");
+  return static_cast<std::int64_t>(count);
 }
 
 // The schema's inference insists on operands without dimensions; models, and the function bodies of

@@ -111,6 +111,12 @@ TEST_F(Run, AnInputMayHaveADefault) {
   write_floats("x.npz", "x", {2}, {1, 2});
   run({"default.onnxtxt", "--input", "x.npz", "--output", "y.npz"});
   EXPECT_THAT(floats("y.npz", "y"), ElementsAre(11, 22));
+  // What is given goes before it.
+  const float x[] = {1, 2}, b[] = {100, 200};
+  write_message("in/input_0.pb", Tensor::from_floats({2}, x));
+  write_message("in/input_1.pb", Tensor::from_floats({2}, b));
+  run({"default.onnxtxt", "--input", "in", "--output", "y.npz"});
+  EXPECT_THAT(floats("y.npz", "y"), ElementsAre(101, 202));
 }
 
 TEST_F(Run, SizesMayDependOnTheData) {

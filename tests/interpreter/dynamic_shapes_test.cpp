@@ -95,6 +95,31 @@ TEST(DynamicShapes, ADefaultStandsInForAnInput) {
   EXPECT_THAT(values_of<float>(model.run({x, x})[0]), ElementsAre(2, 4));
 }
 
+TEST(DynamicShapes, ResultsOfADecompositionKeepTheirPlaces) {
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    g (float[1,1,2] x, float[1,1,2] s, float[2] scale) => (float[1,1,2] y, float[1,1,2] w) {
+      y, , , sum = com.microsoft.SkipLayerNormalization(x, s, scale)
+      w = Neg(sum)
+    })");
+  const auto out =
+      model.run({model.tensor<float>({1, 1, 2}, {1, 2}), model.tensor<float>({1, 1, 2}, {10, 20}),
+                 model.tensor<float>({2}, {1, 1})});
+  EXPECT_THAT(values_of<float>(out[1]), ElementsAre(-11, -22));
+}
+
+TEST(DynamicShapes, ARangeWithoutEndIsRefused) {
+  Interpreted model(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64 start, int64 end) => (int64[n] y) {
+      one = Constant<value = int64 {1}>()
+      y = Range(start, end, one)
+    })");
+  EXPECT_THAT(
+      model.error({model.scalar<std::int64_t>(INT64_MIN), model.scalar<std::int64_t>(INT64_MAX)}),
+      HasSubstr("it has no end"));
+}
+
 // A kernel writes over an operand only where nobody else holds it.
 TEST(Buffers, AreReusedOnlyWhenNobodyReadsThemAgain) {
   Interpreted model(R"(

@@ -85,6 +85,8 @@ def judge(job):
             if run.returncode:
                 last = (run.stderr.strip().splitlines() or [""])[-1]
                 return f"exit {run.returncode}: {last.replace(str(case.model), 'model.onnx')}"
+            if len(list(made.glob("output_*.pb"))) != len(outputs):
+                return f"expected {len(outputs)} outputs"
             for place, (want, info) in enumerate(zip(outputs, model.graph.output)):
                 wrong = difference(from_file(made / f"output_{place}.pb", info.type), want, not random)
                 if wrong:

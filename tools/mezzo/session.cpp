@@ -20,9 +20,10 @@ GraphPort port_of(const proto::Plan& plan, const proto::Port& port) {
           false};
 }
 
-bool all_tensors(const std::vector<RuntimeValue>& values) {
-  for (const RuntimeValue& value : values) {
-    if (!value.is_tensor()) return false;
+// A plan takes tensors, and the default of every input that has one.
+bool fit_a_plan(const std::vector<GraphPort>& ports, const std::vector<RuntimeValue>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (ports[i].has_default ? !values[i].is_none() : !values[i].is_tensor()) return false;
   }
   return true;
 }
@@ -73,13 +74,14 @@ Status Session::open_model() {
 
 StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& inputs) {
   if (model_ == nullptr) return plans_.begin()->second.get();
-  if (!all_tensors(inputs)) return nullptr;  // a default stands in, an optional or a sequence
+  if (!fit_a_plan(inputs_, inputs)) return nullptr;
   const std::string key = signature(inputs);
   const auto known = plans_.find(key);
   if (known != plans_.end()) return known->second.get();
   CompileOptions compile = options_.compile;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    compile.input_dims.emplace(inputs_[i].name, inputs[i].tensor.dims);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_tensor()) compile.input_dims.emplace(inputs_[i].name, inputs[i].tensor.dims);
+  }
   auto compiled = compile_loaded(clone_model(*model_), path_, compile);
   std::unique_ptr<runtime::Executor> executor;
   if (compiled.ok()) {
@@ -111,8 +113,12 @@ StatusOr<std::vector<RuntimeValue>> Session::execute(
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
       if (inputs_[k].name != plan.inputs(i).name()) continue;
       const int tensor = plan.inputs(i).tensor();
-      if (const std::uint64_t bytes = executor.bytes(tensor); bytes > 0)
-        std::memcpy(executor.data(tensor), inputs[k].tensor.data.get(), bytes);
+      const std::uint64_t bytes = executor.bytes(tensor);
+      if (!inputs[k].is_tensor() || inputs[k].tensor.bytes() != bytes) {
+        return invalid_argument(path_ + ": input '" + printable(inputs_[k].name) + "': expected " +
+                                std::to_string(bytes) + " bytes, got " + describe(inputs[k]));
+      }
+      if (bytes > 0) std::memcpy(executor.data(tensor), inputs[k].tensor.data.get(), bytes);
     }
   }
   const Status status = executor.run(proto::PHASE_FORWARD);

@@ -85,7 +85,8 @@ Status write_archive(const std::string& path, const std::vector<GraphPort>& port
   MEZZO_ASSIGN_OR_RETURN(runtime::NpzWriter writer, runtime::NpzWriter::create(path));
   for (std::size_t i = 0; i < ports.size(); ++i) {
     if (!values[i].is_tensor()) {
-      return invalid_argument(path + ": output '" + ports[i].name + "' is " + describe(values[i]) +
+      return invalid_argument(path + ": output '" + printable(ports[i].name) + "' is " +
+                              describe(values[i]) +
                               ", which npz cannot hold. Hint: give --output a folder");
     }
     const HostTensor& tensor = values[i].tensor;
@@ -132,7 +133,7 @@ StatusOr<RuntimeValue> InputFiles::read_array(const GraphPort& port) const {
   if (port.type.kind == Type::Kind::kOptional && npz_->find(port.name) == nullptr)
     return RuntimeValue();
   MEZZO_ASSIGN_OR_RETURN(const runtime::ArrayInfo* const info, npz_->get(port.name));
-  const std::string where = path_ + ": array '" + port.name + "'";
+  const std::string where = path_ + ": array '" + printable(port.name) + "'";
   const Type type = port.type.kind == Type::Kind::kOptional ? element_of(port.type) : port.type;
   if (type.kind == Type::Kind::kSequence) {
     return invalid_argument(where + ": expected " + to_string(type) +
@@ -150,10 +151,11 @@ StatusOr<RuntimeValue> InputFiles::read_message(const GraphPort& port, std::size
   if (!fs::exists(file, error)) {
     if (port.has_default) return RuntimeValue();
     return invalid_argument(path_ + ": there is no " + file.filename().string() + " for input '" +
-                            port.name + "' (" + to_string(port.type) + ")");
+                            printable(port.name) + "' (" + to_string(port.type) + ")");
   }
   MEZZO_ASSIGN_OR_RETURN(const StoredValue stored, read_value_file(file.string(), port.type));
-  return from_stored(*pool_, file.string() + ": input '" + port.name + "'", port.type, stored);
+  return from_stored(*pool_, file.string() + ": input '" + printable(port.name) + "'", port.type,
+                     stored);
 }
 
 Status write_outputs(const std::string& path, const std::vector<GraphPort>& ports,
