@@ -87,8 +87,8 @@ class BodyBuilder {
       Value* replacement =
           i < static_cast<std::size_t>(body_.output_size()) ? find(body_.output(i)) : nullptr;
       if (replacement == nullptr) {
-        return internal_error(describe(node_) + ": its function body does not compute result " +
-                              std::to_string(i));
+        return invalid_argument(describe(node_) + ": the operator has no result " +
+                                std::to_string(i));
       }
       graph.replace_uses(result, replacement);
     }
