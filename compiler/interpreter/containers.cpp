@@ -67,13 +67,8 @@ StatusOr<Values> sequence_erase(Machine&, Step& step, Frame&, Values& operands, 
 }
 
 StatusOr<Values> scalar_result(Machine& machine, DType dtype, std::int64_t value) {
-  MEZZO_ASSIGN_OR_RETURN(NewTensor made, machine.allocate(dtype, {}));
-  if (dtype == DType::kBool) {
-    *made.data.get() = static_cast<std::byte>(value);
-  } else {
-    *reinterpret_cast<std::int64_t*>(made.data.get()) = value;
-  }
-  return Values{std::move(made).finish()};
+  MEZZO_ASSIGN_OR_RETURN(HostTensor made, scalar_tensor(machine, dtype, value));
+  return Values{std::move(made)};
 }
 
 StatusOr<Values> sequence_length(Machine& machine, Step& step, Frame&, Values& operands, bool) {

@@ -53,18 +53,6 @@ StatusOr<Values> run_call(Machine& machine, Step& step, Frame&, Values& operands
   return machine.run_program(*body, operands, nullptr, observed);
 }
 
-StatusOr<HostTensor> integer_scalar(Machine& machine, std::int64_t value) {
-  MEZZO_ASSIGN_OR_RETURN(NewTensor made, machine.allocate(DType::kInt64, {}));
-  *reinterpret_cast<std::int64_t*>(made.data.get()) = value;
-  return std::move(made).finish();
-}
-
-StatusOr<HostTensor> bool_scalar(Machine& machine, bool value) {
-  MEZZO_ASSIGN_OR_RETURN(NewTensor made, machine.allocate(DType::kBool, {}));
-  *made.data.get() = static_cast<std::byte>(value ? 1 : 0);
-  return std::move(made).finish();
-}
-
 // What a scan result is without any iteration: no elements, and the dims that the body declares.
 StatusOr<HostTensor> empty_scan(Machine& machine, const Value& declared, std::size_t axis) {
   const DType dtype = declared.dtype() == DType::kNone ? DType::kFloat32 : declared.dtype();
@@ -123,8 +111,8 @@ StatusOr<Values> run_loop(Machine& machine, Step& step, Frame& frame, Values& op
   for (std::int64_t i = 0; condition != 0 && (!counted || i < trips); ++i) {
     MEZZO_RETURN_IF_ERROR(machine.count_iteration(node));
     Values inputs;
-    MEZZO_ASSIGN_OR_RETURN(HostTensor number, integer_scalar(machine, i));
-    MEZZO_ASSIGN_OR_RETURN(HostTensor going, bool_scalar(machine, true));
+    MEZZO_ASSIGN_OR_RETURN(HostTensor number, scalar_tensor(machine, DType::kInt64, i));
+    MEZZO_ASSIGN_OR_RETURN(HostTensor going, scalar_tensor(machine, DType::kBool, 1));
     inputs.emplace_back(std::move(number));
     inputs.emplace_back(std::move(going));
     for (RuntimeValue& value : state) inputs.push_back(std::move(value));

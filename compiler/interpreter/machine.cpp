@@ -1,10 +1,10 @@
 #include "compiler/interpreter/machine.h"
-#include "compiler/support/text.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "compiler/ops/constants.h"
+#include "compiler/support/text.h"
 
 namespace mezzo::interpreter {
 namespace {
@@ -100,10 +100,9 @@ Status Machine::run_step(Step& step, Frame& frame, bool observed) {
     }
   }
   const Values shown = watch ? operands : Values();  // handlers may take operands over
-  Handler handler = find_control_flow(*step.node);
-  if (handler == nullptr) handler = find_container_op(*step.node);
-  StatusOr<Values> results = handler != nullptr ? handler(*this, step, frame, operands, observed)
-                                                : run_tensor_node(step, operands);
+  StatusOr<Values> results = step.handler != nullptr
+                                 ? step.handler(*this, step, frame, operands, observed)
+                                 : run_tensor_node(step, operands);
   if (!results.ok()) {
     const std::string& message = results.status().message();
     const bool named = message.starts_with("node ") || message.starts_with("unnamed node");
@@ -111,7 +110,7 @@ Status Machine::run_step(Step& step, Frame& frame, bool observed) {
   }
   results->resize(step.results.size());
   if (watch) MEZZO_RETURN_IF_ERROR(observe(step, shown, *results));
-  for (std::size_t i = 0; i < step.results.size() && i < results->size(); ++i) {
+  for (std::size_t i = 0; i < step.results.size(); ++i) {
     if (step.results[i] >= 0)
       frame.slots[static_cast<std::size_t>(step.results[i])] = std::move((*results)[i]);
   }
@@ -253,6 +252,16 @@ StatusOr<RuntimeValue> Machine::constant(const Value& value, bool keep) {
   }
   if (keep) constants_.emplace(data->id(), made);
   return RuntimeValue(std::move(made));
+}
+
+StatusOr<HostTensor> scalar_tensor(Machine& machine, DType dtype, std::int64_t value) {
+  MEZZO_ASSIGN_OR_RETURN(NewTensor made, machine.allocate(dtype, {}));
+  if (dtype == DType::kBool) {
+    *made.data.get() = static_cast<std::byte>(value != 0 ? 1 : 0);
+  } else {
+    *reinterpret_cast<std::int64_t*>(made.data.get()) = value;
+  }
+  return std::move(made).finish();
 }
 
 Status operand_error(const Node& node, std::size_t operand, const std::string& expected,

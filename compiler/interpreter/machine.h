@@ -22,8 +22,6 @@ struct NewTensor {
   HostTensor finish() && { return {dtype, std::move(dims), std::move(data)}; }
 };
 
-using Values = std::vector<RuntimeValue>;
-
 class Machine {
  public:
   Machine(const Model& model, InterpreterOptions options);
@@ -62,13 +60,8 @@ class Machine {
   std::uint64_t iterations_ = 0;
 };
 
-// Runs a node that is more than a kernel: control flow, sequences, optionals. Results are one per
-// result of the node; surplus ones are dropped.
-using Handler = StatusOr<Values> (*)(Machine&, Step&, Frame&, Values& operands, bool observed);
-
-// Null for nodes that have none.
-Handler find_control_flow(const Node& node);
-Handler find_container_op(const Node& node);
+// An int64 or bool without dimensions.
+StatusOr<HostTensor> scalar_tensor(Machine& machine, DType dtype, std::int64_t value);
 
 // "node 'x' (Loop), operand 1 'n': expected ..., got ..."
 Status operand_error(const Node& node, std::size_t operand, const std::string& expected,

@@ -74,6 +74,8 @@ class ProgramBuilder {
     if (node.is("Constant")) return ok_status();
     Step step;
     step.node = &node;
+    step.handler = find_control_flow(node);
+    if (step.handler == nullptr) step.handler = find_container_op(node);
     for (std::size_t i = 0; i < node.operand_count(); ++i) {
       Ref ref;
       if (const Value* operand = node.operand(i)) {

@@ -25,10 +25,24 @@ struct Ref {
   bool last = false;  // kSlot of depth 0: nobody reads it afterwards
 };
 
+class Machine;
+struct Frame;
 struct Program;
+struct Step;
+
+using Values = std::vector<RuntimeValue>;
+
+// Runs a node that is more than a kernel: control flow, sequences, optionals. Results are one per
+// result of the node; surplus ones are dropped.
+using Handler = StatusOr<Values> (*)(Machine&, Step&, Frame&, Values& operands, bool observed);
+
+// Null for nodes that have none.
+Handler find_control_flow(const Node& node);
+Handler find_container_op(const Node& node);
 
 struct Step {
   const Node* node = nullptr;
+  Handler handler = nullptr;  // null: a kernel runs
   std::vector<Ref> operands;
   std::vector<int> results;                      // slots; -1: not wanted
   std::vector<int> dead;                         // slots to clear afterwards

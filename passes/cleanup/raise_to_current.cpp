@@ -132,18 +132,23 @@ bool write_down_dft_axes(Model& model) {
   return changed;
 }
 
-}  // namespace
-
-Status raise_with_meaning(Model& model, std::int64_t version) {
+// REQUIRES: refuse_batched_scan and spread_all_slopes went over the model.
+Status raise_and_say(Model& model, std::int64_t version) {
   const std::int64_t from = model.opset();
-  if (from >= version) return ok_status();
-  MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
-  MEZZO_RETURN_IF_ERROR(spread_all_slopes(model).status());
   if (version >= kDftAxisOperand) write_down_dft_axes(model);
   MEZZO_RETURN_IF_ERROR(raise_opset(model, version));
   if (from < kResizePositions) say_resize_positions(model);
   if (from < kHalfPixelRegions) say_roi_coordinates(*model.graph);
   return ok_status();
+}
+
+}  // namespace
+
+Status raise_with_meaning(Model& model, std::int64_t version) {
+  if (model.opset() >= version) return ok_status();
+  MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
+  MEZZO_RETURN_IF_ERROR(spread_all_slopes(model).status());
+  return raise_and_say(model, version);
 }
 
 StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
@@ -155,7 +160,7 @@ StatusOr<bool> raise_to_current(Model& model, PassContext& ctx) {
   }
   MEZZO_RETURN_IF_ERROR(refuse_batched_scan(model));
   MEZZO_ASSIGN_OR_RETURN(bool said, spread_all_slopes(model));
-  const Status raised = raise_with_meaning(model, kCurrent);
+  const Status raised = raise_and_say(model, kCurrent);
   if (raised.ok()) {
     ctx.stats.add("opset-raised", 1);
     return true;
