@@ -18,6 +18,8 @@
 #include "passes/cleanup/normalise.h"
 #include "passes/cleanup/raise_to_current.h"
 #include "passes/cleanup/recognise.h"
+#include "passes/cleanup/resolve_sequences.h"
+#include "passes/cleanup/unroll.h"
 #include "passes/layout/pad_channels.h"
 #include "passes/precision/absorb_casts.h"
 #include "passes/precision/assign_precision.h"
@@ -38,6 +40,10 @@ constexpr std::array kPasses = {
     PassInfo{"share-functions", share_functions, "makes functions of the bodies in calls"},
     PassInfo{"inline-functions", inline_functions, "puts functions in the place of their calls"},
     PassInfo{"fold-constants", fold_constants, "computes what depends on constants only"},
+    PassInfo{"unroll-control-flow", unroll_control_flow,
+             "spells out If, Loop and Scan as straight lines", kTyped},
+    PassInfo{"resolve-sequences", resolve_sequences,
+             "puts the elements of known sequences in the place of their readers"},
     PassInfo{"expand-gradients", expand_gradients,
              "spells out the operator Gradient of ONNX's training preview"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
@@ -71,19 +77,28 @@ std::vector<const PassInfo*> by_name(std::initializer_list<std::string_view> nam
   return passes;
 }
 
+enum class Purpose { kInference, kTraining, kEvaluation };
+
 // From what the file says to operators that the runtime has. Decomposing makes constants, and what
-// these fold to may let more be decomposed (a Tile whose repeats were computed).
+// these fold to may let more be decomposed (a Tile whose repeats were computed). Training has one
+// plan for all phases, so its control flow is spelled out; other models with it are interpreted.
 std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_view> first,
-                                             bool for_training = false) {
+                                             Purpose purpose) {
+  const bool for_training = purpose == Purpose::kTraining;
   std::vector<const PassInfo*> passes =
       by_name({"inline-functions", "raise-to-current", "expand-gradients"});
   for (const PassInfo* pass : by_name(first)) passes.push_back(pass);
+  if (purpose != Purpose::kInference) {
+    for (const PassInfo* pass : by_name({"fold-constants", "unroll-control-flow"}))
+      passes.push_back(pass);
+  }
   for (int round = 0; round < 2; ++round) {
     if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
     for (const PassInfo* pass : by_name({"fold-constants", "decompose"})) passes.push_back(pass);
   }
   if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
-  for (const PassInfo* pass : by_name({"normalise", "fold-constants", "recognise"})) {
+  for (const PassInfo* pass :
+       by_name({"normalise", "resolve-sequences", "fold-constants", "recognise"})) {
     passes.push_back(pass);
   }
   return passes;
@@ -148,7 +163,7 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"}, true);
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"}, Purpose::kTraining);
   passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass :
@@ -160,7 +175,7 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
-  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"});
+  std::vector<const PassInfo*> passes = executable_form({"infer-shapes"}, Purpose::kInference);
   if (!names_nodes(ctx.policy)) {
     for (const PassInfo* pass : by_name({"fold-batch-norm", "fuse-bias"})) passes.push_back(pass);
   }
@@ -187,11 +202,11 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {
     // Parameters are shared with the training phases: the same passes pad them alike.
-    passes = executable_form({"infer-shapes"}, true);
+    passes = executable_form({"infer-shapes"}, Purpose::kTraining);
     for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
       passes.push_back(pass);
   } else {
-    passes = executable_form({"infer-shapes", "inference-form"});
+    passes = executable_form({"infer-shapes", "inference-form"}, Purpose::kEvaluation);
   }
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
   return passes;

@@ -35,14 +35,15 @@ bool has_static_type(const Value& value) {
 
 class ConstantFolder {
  public:
-  ConstantFolder(Model& model, PassContext& ctx) : model_(model), graph_(*model.graph), ctx_(ctx) {}
-
-  StatusOr<bool> run() {
+  ConstantFolder(Model& model, PassContext& ctx) : model_(model), graph_(*model.graph), ctx_(ctx) {
     for (const Value* value : graph_.initializers()) {
       if (is_floating(value->dtype()) && ctx_.computed_constants.count(value->name()) == 0)
         weights_.insert(value);
     }
-    for (Node* node : graph_.node_list()) {
+  }
+
+  StatusOr<bool> run(const std::vector<Node*>& nodes) {
+    for (Node* node : nodes) {
       if (node->graph() != &graph_) continue;
       MEZZO_RETURN_IF_ERROR(infer_again(*node));
       fold(*node);
@@ -163,7 +164,11 @@ class ConstantFolder {
 }  // namespace
 
 StatusOr<bool> fold_constants(Model& model, PassContext& ctx) {
-  return ConstantFolder(model, ctx).run();
+  return ConstantFolder(model, ctx).run(model.graph->node_list());
+}
+
+Status fold_nodes(Model& model, PassContext& ctx, const std::vector<Node*>& nodes) {
+  return ConstantFolder(model, ctx).run(nodes).status();
 }
 
 }  // namespace mezzo::passes

@@ -1,25 +1,17 @@
 // One walk in graph order; every rule looks at one node and its operands:
 //
 // 1. no-ops: the result is the operand;
-// 2. sequences that only carry the parts of a split: Split;
-// 3. CastLike: Cast to the type that its second operand has.
+// 2. CastLike: Cast to the type that its second operand has.
 
 #include "passes/cleanup/normalise.h"
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
-#include "compiler/ir/builder.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/ops/constants.h"
 
 namespace mezzo::passes {
 namespace {
-
-std::optional<std::vector<std::int64_t>> constant_ints(const Value* value) {
-  if (value == nullptr || !value->is_fixed() || !value->constant()) return std::nullopt;
-  return value->constant()->to_ints();
-}
 
 bool same_type(const Value& a, const Value& b) {
   return a.type.is_tensor() && b.type.is_tensor() && a.type.tensor.has_static_shape() &&
@@ -69,20 +61,11 @@ bool changes_nothing(const Node& node) {
 
 class Normaliser {
  public:
-  Normaliser(Model& model, PassContext& ctx) : model_(model), graph_(*model.graph), ctx_(ctx) {}
+  Normaliser(Model& model, PassContext& ctx) : graph_(*model.graph), ctx_(ctx) {}
 
   StatusOr<bool> run() {
-    std::vector<Node*> splits;
     for (Node* node : graph_.node_list()) {
       if (node->is("CastLike")) replace_cast_like(*node);
-    }
-    // Replacing a split erases nodes behind it: a list of its own, of nodes that none of this
-    // erases.
-    for (Node* node : graph_.node_list()) {
-      if (node->is("SplitToSequence")) splits.push_back(node);
-    }
-    for (Node* split : splits) {
-      MEZZO_RETURN_IF_ERROR(replace_sequence(*split));
     }
     for (Node* node : graph_.node_list()) {
       if (changes_nothing(*node)) remove(*node);
@@ -115,68 +98,6 @@ class Normaliser {
     changed_ = true;
   }
 
-  // The parts' sizes along the axis; nullopt if they are not known.
-  static std::optional<std::vector<std::int64_t>> part_sizes(const Node& split, std::int64_t axis) {
-    const Value* input = split.operand(0);
-    if (input == nullptr || !input->type.is_tensor() || !input->tensor_type().has_static_shape())
-      return std::nullopt;
-    const std::vector<std::int64_t> dims = input->tensor_type().dims();
-    if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
-    if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) return std::nullopt;
-    const std::int64_t size = dims[static_cast<std::size_t>(axis)];
-    if (split.operand(1) == nullptr)
-      return std::vector<std::int64_t>(static_cast<std::size_t>(size), 1);
-    auto given = constant_ints(split.operand(1));
-    if (!given || given->empty()) return std::nullopt;
-    if (!split.operand(1)->constant()->dims().empty()) return given;
-    const std::int64_t part =
-        given->front();  // a scalar: pieces of that size, the last one may be smaller
-    if (part <= 0) return std::nullopt;
-    std::vector<std::int64_t> sizes;
-    for (std::int64_t left = size; left > 0; left -= part) sizes.push_back(std::min(part, left));
-    return sizes;
-  }
-
-  // SplitToSequence whose sequence is only read by SequenceAt with constant positions.
-  Status replace_sequence(Node& split) {
-    const std::int64_t axis = split.int_attribute("axis", 0);
-    const auto sizes = part_sizes(split, axis);
-    // keepdims = 0 drops the axis of parts of size 1, if no sizes are given.
-    if (!sizes || sizes->size() > 1024 ||
-        (split.operand(1) == nullptr && split.int_attribute("keepdims", 1) == 0) ||
-        split.result()->is_graph_output()) {
-      return ok_status();
-    }
-    const std::vector<Use> uses = split.result()->uses();
-    for (const Use& use : uses) {
-      const auto position = constant_ints(use.node->operand(1));
-      if (!use.node->is("SequenceAt") || use.operand != 0 || use.node->graph() != &graph_ ||
-          !position || position->size() != 1 || !in_range(position->front(), sizes->size())) {
-        return ok_status();
-      }
-    }
-    Builder builder(graph_, type_inference(model_), &split);
-    builder.set_scope(split.name.empty() ? "split" : split.name);
-    Node* parts = builder.node("Split", {split.operand(0), builder.ints(*sizes)}, sizes->size(),
-                               {{"axis", axis}});
-    MEZZO_RETURN_IF_ERROR(builder.status());
-    for (const Use& use : uses) {
-      std::int64_t position = constant_ints(use.node->operand(1))->front();
-      if (position < 0) position += static_cast<std::int64_t>(sizes->size());
-      graph_.replace_uses(use.node->result(), parts->result(static_cast<std::size_t>(position)));
-      graph_.erase(use.node);
-    }
-    graph_.erase(&split);
-    changed_ = true;
-    return ok_status();
-  }
-
-  static bool in_range(std::int64_t position, std::size_t count) {
-    const auto n = static_cast<std::int64_t>(count);
-    return position >= -n && position < n;
-  }
-
-  Model& model_;
   Graph& graph_;
   PassContext& ctx_;
   bool changed_ = false;
