@@ -244,6 +244,22 @@ TEST_F(Options, RunSizesWhatTheModelLeavesOpen) {
       {"'N'", "16", "8"});
 }
 
+TEST_F(Options, TrainSizesWhatTheModelLeavesOpen) {
+  write_text(file("open.onnxtxt"), R"(<ir_version: 8, opset_import: ["" : 17]>
+net (float[N,C] x) => (float loss)
+<float w = {0.5}>
+{
+  y = Mul(x, w)
+  loss = ReduceMean<keepdims = 0>(y)
+})");
+  const Arguments command = {"train", "open.onnxtxt", "--data", "data.npz", "--batch-size",
+                             "4",     "--steps",      "2"};
+  expect_success(command);
+  Arguments other = command;
+  other.insert(other.end(), {"--dim", "C=7"});
+  expect_refusal(other, 1, {"'x'", "'C'", "4", "7"});
+}
+
 TEST_F(Options, APlanGivesWhatItsModelGives) {
   expect_success({"compile", "classifier.onnxtxt", "-o", "m.plan", "--batch-size", "16"});
   expect_success({"run", "m.plan", "--input", "data.npz", "--output", "y.npz"});

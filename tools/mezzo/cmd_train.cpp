@@ -31,7 +31,7 @@ struct TrainCommand {
   Status run();
 
  private:
-  StatusOr<Compiled> compile() const;
+  StatusOr<Compiled> compile(const runtime::NpzFile& arrays) const;
   void print_start(const Compiled& compiled) const;
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
   Status train(const Compiled& compiled, runtime::Executor& executor, runtime::Trainer& session,
@@ -43,11 +43,11 @@ struct TrainCommand {
 // What can be wrong is found in the order of what it costs to find it: before training starts,
 // every file has been read and the output folder proved writable.
 Status TrainCommand::run() {
-  MEZZO_RETURN_IF_ERROR(runtime::NpzFile::open(options.data).status());
+  MEZZO_ASSIGN_OR_RETURN(const runtime::NpzFile arrays, runtime::NpzFile::open(options.data));
   if (!options.eval_data.empty())
     MEZZO_RETURN_IF_ERROR(runtime::NpzFile::open(options.eval_data).status());
   MEZZO_RETURN_IF_ERROR(RunFolder::check(options.out));
-  MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile());
+  MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile(arrays));
   // From here on memory is that of training alone: what the compiler needed does not count.
   reset_peak_resident();
   resident_before = resident_bytes();
@@ -71,8 +71,14 @@ Status TrainCommand::run() {
   return train(compiled, *executor, *session, folder);
 }
 
-StatusOr<Compiled> TrainCommand::compile() const {
+StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) const {
   CompileOptions compile;
+  // Dimensions that the model leaves open have the data's size; batches cut the first.
+  for (const runtime::ArrayInfo& array : arrays.arrays()) {
+    std::vector<std::int64_t> dims = array.shape;
+    if (!dims.empty()) dims[0] = options.batch_size;
+    compile.input_dims.emplace(array.name, std::move(dims));
+  }
   MEZZO_ASSIGN_OR_RETURN(compile.policy, options.policy.to_policy());
   MEZZO_ASSIGN_OR_RETURN(compile.dims, options.dims.parse());
   compile.training = options.training;
