@@ -111,7 +111,7 @@ Status Trainer::bind() {
     parameters.push_back(std::move(parameter));
   }
   MEZZO_ASSIGN_OR_RETURN(
-      optimizer_, Optimizer::create({options_.optimizer}, std::move(parameters), options_.threads));
+      optimizer_, Optimizer::create({options_.optimizer}, std::move(parameters), {options_.threads, 0.0}));
   optimizer_->refresh_low();
   for (const proto::State& state : plan.states()) {
     if (!is_float32(plan, state.tensor()) || !is_float32(plan, state.next())) {

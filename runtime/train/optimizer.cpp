@@ -3,11 +3,11 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 
 #include "compiler/support/text.h"
-#include "runtime/train/optimizer_loops.h"
+#include "runtime/train/optimizer_arguments.h"
 
 namespace mezzo::runtime {
 namespace {
@@ -17,27 +17,38 @@ namespace {
 constexpr std::int64_t kPieceElems = 16384;
 
 bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
+bool is_share(double value) { return value >= 0 && value < 1; }
 
-Status check_group(const OptimizerGroup& group, std::size_t index) {
-  const auto bad = [&](std::string_view name, std::string_view expected, double got) {
-    return invalid_argument("optimizer group " + std::to_string(index) + ": " + std::string(name) +
-                            ": expected " + std::string(expected) + ", got " + format_number(got));
+constexpr std::string_view kRate = "a number of at least 0";
+constexpr std::string_view kShare = "a number in [0, 1)";
+
+// What is wrong with a group's settings, as "momentum: expected ..., got 2"; empty for nothing.
+std::string fault_of(const OptimizerGroup& group) {
+  const auto bad = [](std::string_view name, std::string_view expected, double got) {
+    return std::string(name) + ": expected " + std::string(expected) + ", got " +
+           format_number(got);
   };
-  constexpr std::string_view kRate = "a number of at least 0";
   if (!is_rate(group.lr)) return bad("lr", kRate, group.lr);
   if (!is_rate(group.weight_decay)) return bad("weight decay", kRate, group.weight_decay);
   if (group.kind == OptimizerKind::kSgd) {
-    if (!is_rate(group.momentum)) return bad("momentum", kRate, group.momentum);
-    if (group.nesterov && group.momentum == 0) {
+    if (!is_share(group.momentum)) return bad("momentum", kShare, group.momentum);
+    if (!is_share(group.dampening)) return bad("dampening", kShare, group.dampening);
+    if (group.nesterov && group.momentum == 0)
       return bad("momentum", "more than 0 with Nesterov", group.momentum);
-    }
-    return ok_status();
+    if (group.nesterov && group.dampening != 0)
+      return bad("dampening", "0 with Nesterov", group.dampening);
+    return {};
   }
-  constexpr std::string_view kBeta = "a number in [0, 1)";
-  if (!(group.beta1 >= 0 && group.beta1 < 1)) return bad("beta1", kBeta, group.beta1);
-  if (!(group.beta2 >= 0 && group.beta2 < 1)) return bad("beta2", kBeta, group.beta2);
   if (!is_rate(group.eps)) return bad("eps", kRate, group.eps);
-  return ok_status();
+  if (group.kind == OptimizerKind::kAdagrad) {
+    if (!is_rate(group.lr_decay)) return bad("lr decay", kRate, group.lr_decay);
+    if (!is_rate(group.initial_accumulator))
+      return bad("initial accumulator", kRate, group.initial_accumulator);
+    return {};
+  }
+  if (!is_share(group.beta1)) return bad("beta1", kShare, group.beta1);
+  if (!is_share(group.beta2)) return bad("beta2", kShare, group.beta2);
+  return {};
 }
 
 Status check_parameter(const OptimizerParameter& parameter,
@@ -65,56 +76,24 @@ struct StateNames {
 };
 StateNames state_names(const OptimizerGroup& group) {
   if (group.frozen) return {};
+  if (group.kind == OptimizerKind::kAdagrad) return {"sum", {}};
   if (group.kind != OptimizerKind::kSgd) return {"exp_avg", "exp_avg_sq"};
   return {group.momentum != 0 ? std::string_view("momentum_buffer") : std::string_view(), {}};
-}
-
-SgdArguments sgd_arguments(const OptimizerGroup& group, const OptimizerStep& settings) {
-  SgdArguments arguments = {};
-  arguments.lr = static_cast<float>(group.lr * settings.lr_factor);
-  arguments.weight_decay = static_cast<float>(group.weight_decay);
-  arguments.momentum = static_cast<float>(group.momentum);
-  arguments.nesterov = group.nesterov;
-  return arguments;
-}
-
-AdamArguments adam_arguments(const OptimizerGroup& group, const OptimizerStep& settings,
-                             std::int64_t step) {
-  const auto t = static_cast<double>(step);
-  const double lr = group.lr * settings.lr_factor;
-  const bool decoupled = group.kind == OptimizerKind::kAdamW;
-  AdamArguments arguments = {};
-  arguments.weight_decay = decoupled ? 0.0F : static_cast<float>(group.weight_decay);
-  arguments.keep = decoupled ? static_cast<float>(1.0 - lr * group.weight_decay) : 1.0F;
-  arguments.one_minus_beta1 = static_cast<float>(1.0 - group.beta1);
-  arguments.beta2 = static_cast<float>(group.beta2);
-  arguments.one_minus_beta2 = static_cast<float>(1.0 - group.beta2);
-  arguments.step_size = static_cast<float>(lr / (1.0 - std::pow(group.beta1, t)));
-  arguments.root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(group.beta2, t)));
-  arguments.eps = static_cast<float>(group.eps);
-  return arguments;
-}
-
-// Sets what the two argument structs have in common for elements [begin, begin + elems).
-template <typename Arguments>
-void set_common(Arguments& arguments, const OptimizerParameter& parameter, std::int64_t begin,
-                std::int64_t elems, const OptimizerStep& settings, float factor) {
-  arguments.w = parameter.master + begin;
-  arguments.g = parameter.grad + begin;
-  arguments.low = parameter.low != nullptr ? parameter.low + begin : nullptr;
-  arguments.low_dtype = parameter.low != nullptr ? parameter.low_dtype : DType::kNone;
-  arguments.n = elems;
-  arguments.inverse_scale = settings.inverse_scale;
-  arguments.clip_factor = factor;
-  arguments.clip_value = settings.clip_value > 0 ? static_cast<float>(settings.clip_value)
-                                                 : std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
 
 StatusOr<Optimizer> Optimizer::create(std::vector<OptimizerGroup> groups,
-                                      std::vector<OptimizerParameter> parameters, int threads) {
-  for (std::size_t i = 0; i < groups.size(); ++i) MEZZO_RETURN_IF_ERROR(check_group(groups[i], i));
+                                      std::vector<OptimizerParameter> parameters,
+                                      const OptimizerOptions& options) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (const std::string fault = fault_of(groups[i]); !fault.empty())
+      return invalid_argument("optimizer group " + std::to_string(i) + ": " + fault);
+  }
+  if (!is_share(options.average_decay)) {
+    return invalid_argument("moving average: decay: expected " + std::string(kShare) + ", got " +
+                            format_number(options.average_decay));
+  }
   bool any = false;
   for (const OptimizerParameter& parameter : parameters) {
     MEZZO_RETURN_IF_ERROR(check_parameter(parameter, groups));
@@ -125,43 +104,55 @@ StatusOr<Optimizer> Optimizer::create(std::vector<OptimizerGroup> groups,
         "nothing to train: every parameter is frozen or there is none. "
         "Hint: see --freeze and --train");
   }
-  return Optimizer(std::move(groups), std::move(parameters), threads);
+  return Optimizer(std::move(groups), std::move(parameters), options);
 }
 
 Optimizer::Optimizer(std::vector<OptimizerGroup> groups, std::vector<OptimizerParameter> parameters,
-                     int threads)
+                     const OptimizerOptions& options)
     : groups_(std::move(groups)),
       parameters_(std::move(parameters)),
-      threads_(threads > 0 ? threads : omp_get_max_threads()) {
+      threads_(options.threads > 0 ? options.threads : omp_get_max_threads()),
+      average_decay_(options.average_decay) {
   allocate_state();
   cut_pieces();
 }
 
 void Optimizer::allocate_state() {
-  for (OptimizerParameter& parameter : parameters_) {
-    const StateNames names = state_names(groups_[static_cast<std::size_t>(parameter.group)]);
-    const auto ensure = [&](std::string_view name, float*& buffer) {
+  if (average_decay_ > 0) averages_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    OptimizerParameter& parameter = parameters_[i];
+    const OptimizerGroup& group = group_of(parameter);
+    const StateNames names = state_names(group);
+    const auto elems = static_cast<std::size_t>(parameter.elems);
+    const auto ensure = [&](std::string_view name, float*& buffer, double start) {
       if (name.empty()) {
         buffer = nullptr;
       } else if (buffer == nullptr) {
-        buffer = owned_.emplace_back(static_cast<std::size_t>(parameter.elems)).data();
+        buffer = owned_.emplace_back(elems, static_cast<float>(start)).data();
       }
     };
-    ensure(names.first, parameter.first);
-    ensure(names.second, parameter.second);
+    const bool adagrad = group.kind == OptimizerKind::kAdagrad;
+    ensure(names.first, parameter.first, adagrad ? group.initial_accumulator : 0.0);
+    ensure(names.second, parameter.second, 0.0);
+    if (average_decay_ > 0 && !group.frozen) averages_[i].resize(elems);
+    has_lamb_ = has_lamb_ || (group.kind == OptimizerKind::kLamb && !group.frozen);
   }
 }
 
 void Optimizer::cut_pieces() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const OptimizerParameter& parameter = parameters_[i];
-    if (groups_[static_cast<std::size_t>(parameter.group)].frozen) continue;
+    if (group_of(parameter).frozen) continue;
     for (std::int64_t begin = 0; begin < parameter.elems; begin += kPieceElems) {
       pieces_.push_back(
           {static_cast<std::uint32_t>(i), begin, std::min(kPieceElems, parameter.elems - begin)});
     }
   }
   sums_.resize(pieces_.size());
+  if (!has_lamb_) return;
+  weight_sums_.resize(pieces_.size());
+  update_sums_.resize(pieces_.size());
+  trust_ratios_.resize(parameters_.size());
 }
 
 GradientStats Optimizer::measure() {
@@ -180,27 +171,102 @@ GradientStats Optimizer::measure() {
 
 void Optimizer::step(const GradientStats& stats, const OptimizerStep& settings) {
   ++applied_steps_;
-  const OptimizerLoops& loops = optimizer_loops();
-  const float factor = clip_factor(stats.norm(settings.inverse_scale), settings.clip_norm);
+  const float clip = clip_factor(stats.norm(settings.inverse_scale), settings.clip_norm);
   const auto count = static_cast<std::int64_t>(pieces_.size());
 #pragma omp parallel for schedule(static) num_threads(threads_) if (count > 1)
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-    const OptimizerParameter& parameter = parameters_[piece.parameter];
-    const OptimizerGroup& group = groups_[static_cast<std::size_t>(parameter.group)];
-    if (group.kind == OptimizerKind::kSgd) {
-      SgdArguments arguments = sgd_arguments(group, settings);
-      set_common(arguments, parameter, piece.begin, piece.elems, settings, factor);
-      if (parameter.first != nullptr) arguments.velocity = parameter.first + piece.begin;
+  for (std::int64_t i = 0; i < count; ++i)
+    update_piece(static_cast<std::size_t>(i), settings, clip);
+  if (has_lamb_) apply_lamb(settings);
+}
+
+void Optimizer::update_piece(std::size_t index, const OptimizerStep& settings, float clip) {
+  const OptimizerLoops& loops = optimizer_loops();
+  const Piece& piece = pieces_[index];
+  const OptimizerParameter& parameter = parameters_[piece.parameter];
+  const OptimizerGroup& group = group_of(parameter);
+  const double lr = group.lr * settings.lr_factor;
+  switch (group.kind) {
+    case OptimizerKind::kSgd: {
+      SgdArguments arguments = sgd_arguments(group, lr, applied_steps_);
+      set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
+      arguments.velocity = parameter.first != nullptr ? parameter.first + piece.begin : nullptr;
       loops.sgd(arguments);
-    } else {
-      AdamArguments arguments = adam_arguments(group, settings, applied_steps_);
-      set_common(arguments, parameter, piece.begin, piece.elems, settings, factor);
+      break;
+    }
+    case OptimizerKind::kAdagrad: {
+      AdagradArguments arguments = adagrad_arguments(group, lr, applied_steps_);
+      set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
+      arguments.sum = parameter.first + piece.begin;
+      loops.adagrad(arguments);
+      break;
+    }
+    case OptimizerKind::kLamb: {
+      LambArguments arguments = lamb_arguments(group, applied_steps_);
+      set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
+      arguments.mean = parameter.first + piece.begin;
+      arguments.mean_square = parameter.second + piece.begin;
+      const LambNorms norms = loops.lamb_moments(arguments);
+      weight_sums_[index] = norms.weight;
+      update_sums_[index] = norms.update;
+      return;  // apply_lamb() does the rest
+    }
+    default: {
+      AdamArguments arguments = adam_arguments(group, lr, applied_steps_);
+      set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.mean = parameter.first + piece.begin;
       arguments.mean_square = parameter.second + piece.begin;
       loops.adam(arguments);
     }
   }
+  update_average(piece);
+}
+
+void Optimizer::apply_lamb(const OptimizerStep& settings) {
+  // Pieces of one parameter follow each other.
+  for (std::size_t i = 0; i < pieces_.size();) {
+    const std::uint32_t parameter = pieces_[i].parameter;
+    double weight = 0, update = 0;
+    for (; i < pieces_.size() && pieces_[i].parameter == parameter; ++i) {
+      weight += weight_sums_[i];
+      update += update_sums_[i];
+    }
+    trust_ratios_[parameter] =
+        weight > 0 && update > 0 ? static_cast<float>(std::sqrt(weight / update)) : 1.0F;
+  }
+  const auto count = static_cast<std::int64_t>(pieces_.size());
+#pragma omp parallel for schedule(static) num_threads(threads_) if (count > 1)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Piece& piece = pieces_[static_cast<std::size_t>(i)];
+    const OptimizerParameter& parameter = parameters_[piece.parameter];
+    const OptimizerGroup& group = group_of(parameter);
+    if (group.kind != OptimizerKind::kLamb) continue;
+    LambArguments arguments = lamb_arguments(group, applied_steps_);
+    set_common(arguments, parameter, piece.begin, piece.elems, settings, 1.0F);
+    arguments.mean = parameter.first + piece.begin;
+    arguments.mean_square = parameter.second + piece.begin;
+    arguments.rate = static_cast<float>(group.lr * settings.lr_factor *
+                                        static_cast<double>(trust_ratios_[piece.parameter]));
+    optimizer_loops().lamb_apply(arguments);
+    update_average(piece);
+  }
+}
+
+void Optimizer::update_average(const Piece& piece) {
+  if (average_decay_ <= 0) return;
+  float* average = averages_[piece.parameter].data() + piece.begin;
+  const float* weights = parameters_[piece.parameter].master + piece.begin;
+  if (applied_steps_ == 1) {
+    std::copy_n(weights, piece.elems, average);
+  } else {
+    optimizer_loops().average(average, weights, static_cast<float>(1.0 - average_decay_),
+                              piece.elems);
+  }
+}
+
+void Optimizer::swap_averages() {
+  if (applied_steps_ == 0) return;
+  for (std::size_t i = 0; i < averages_.size(); ++i)
+    std::swap_ranges(averages_[i].begin(), averages_[i].end(), parameters_[i].master);
 }
 
 void Optimizer::refresh_low() {
@@ -223,21 +289,53 @@ std::vector<Optimizer::State> Optimizer::states() {
   return result;
 }
 
-StatusOr<OptimizerKind> parse_optimizer(std::string_view name) {
-  const std::vector<std::string> all = {"sgd", "adam", "adamw"};
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == name) return static_cast<OptimizerKind>(i);
+std::vector<Optimizer::State> Optimizer::averages() {
+  std::vector<State> result;
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    if (!group_of(parameters_[i]).frozen) result.push_back({i, "average", averages_[i]});
   }
+  return result;
+}
+
+std::vector<Optimizer::BadGradient> Optimizer::bad_gradients() const {
+  std::vector<BadGradient> result;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const OptimizerParameter& parameter = parameters_[i];
+    if (group_of(parameter).frozen) continue;
+    BadGradient bad = {i, 0, 0};
+    for (std::int64_t at = 0; at < parameter.elems; ++at) {
+      bad.infs += std::isinf(parameter.grad[at]) ? 1 : 0;
+      bad.nans += std::isnan(parameter.grad[at]) ? 1 : 0;
+    }
+    if (bad.infs + bad.nans > 0) result.push_back(bad);
+  }
+  return result;
+}
+
+double default_eps(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kAdagrad: return 1e-10;
+    case OptimizerKind::kLamb: return 1e-6;
+    default: return 1e-8;
+  }
+}
+
+namespace {
+constexpr std::array<std::string_view, 5> kNames = {"sgd", "adam", "adamw", "lamb", "adagrad"};
+}  // namespace
+
+std::vector<std::string> optimizer_names() { return {kNames.begin(), kNames.end()}; }
+
+StatusOr<OptimizerKind> parse_optimizer(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<OptimizerKind>(found - kNames.begin());
+  const std::vector<std::string> all = optimizer_names();
   return invalid_argument("--optimizer: unknown '" + printable(name) + "'." +
                           did_you_mean(name, all) + " There are: " + join(all, ", "));
 }
 
 std::string_view optimizer_name(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kAdam: return "adam";
-    case OptimizerKind::kAdamW: return "adamw";
-    default: return "sgd";
-  }
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace mezzo::runtime

@@ -44,9 +44,18 @@ template <Low low>
   return below < -clip_value ? -clip_value : below;
 }
 
+// Sums run in 16 lanes, element i in lane i mod 16, which are added pairwise at the end.
+constexpr std::int64_t kLanes = 16;
+
+[[gnu::always_inline]] inline double total(double (&lanes)[kLanes]) {
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
+
 [[gnu::always_inline]] inline double sum_of_squares_body(const float* __restrict g,
                                                          std::int64_t n) {
-  constexpr std::int64_t kLanes = 16;
   double lanes[kLanes] = {};
   const std::int64_t whole = n / kLanes * kLanes;
   for (std::int64_t i = 0; i < whole; i += kLanes) {
@@ -60,10 +69,12 @@ template <Low low>
     const auto value = static_cast<double>(g[i]);
     lanes[i - whole] += value * value;
   }
-  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (std::int64_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
-  }
-  return lanes[0];
+  return total(lanes);
+}
+
+// With eps = 0 and no gradient ever, 0/0 counts as 0.
+[[gnu::always_inline]] inline float without_zero(float divisor) {
+  return divisor == 0.0F ? 1.0F : divisor;
 }
 
 enum class Velocity { kNone, kPlain, kNesterov };
@@ -76,13 +87,13 @@ template <Velocity kind, Low low>
   std::uint16_t* __restrict copy = a.low;
   const float inverse_scale = a.inverse_scale, clip_factor = a.clip_factor;
   const float clip_value = a.clip_value, lr = a.lr, weight_decay = a.weight_decay;
-  const float momentum = a.momentum;
+  const float momentum = a.momentum, fresh = a.fresh;
 #pragma omp simd
   for (std::int64_t i = 0; i < a.n; ++i) {
     const float g = unscaled(grad[i], inverse_scale, clip_factor, clip_value) + weight_decay * w[i];
     float direction = g;
     if constexpr (kind != Velocity::kNone) {
-      const float v = momentum * velocity[i] + g;
+      const float v = momentum * velocity[i] + fresh * g;
       velocity[i] = v;
       direction = kind == Velocity::kNesterov ? g + momentum * v : v;
     }
@@ -121,10 +132,8 @@ template <Low low>
     const float v = k.beta2 * mean_square[i] + k.one_minus_beta2 * g * g;
     mean[i] = m;
     mean_square[i] = v;
-    const float denominator = std::sqrt(v) / k.root_correction + k.eps;
-    // eps = 0 and no gradient ever: 0/0 counts as 0.
-    const float divisor = denominator == 0.0F ? 1.0F : denominator;
-    const float updated = w[i] * k.keep - k.step_size * m / divisor;
+    const float divisor = without_zero(std::sqrt(v) / k.root_correction + k.eps);
+    const float updated = (w[i] * k.keep - k.step_size * m / divisor) * k.keep_after;
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }
@@ -134,6 +143,92 @@ template <Low low>
   if (a.low_dtype == DType::kBFloat16) return adam_loop<Low::kBf16>(a);
   if (a.low_dtype == DType::kFloat16) return adam_loop<Low::kF16>(a);
   adam_loop<Low::kNone>(a);
+}
+
+template <Low low>
+[[gnu::always_inline]] inline void adagrad_loop(const AdagradArguments& a) {
+  float* __restrict w = a.w;
+  const float* __restrict grad = a.g;
+  float* __restrict sum = a.sum;
+  std::uint16_t* __restrict copy = a.low;
+  const AdagradArguments k = a;
+#pragma omp simd
+  for (std::int64_t i = 0; i < k.n; ++i) {
+    const float g =
+        unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value) + k.weight_decay * w[i];
+    const float s = sum[i] + g * g;
+    sum[i] = s;
+    const float updated = w[i] - k.lr * (g / without_zero(std::sqrt(s) + k.eps));
+    w[i] = updated;
+    store_low<low>(copy, i, updated);
+  }
+}
+
+[[gnu::always_inline]] inline void adagrad_body(const AdagradArguments& a) {
+  if (a.low_dtype == DType::kBFloat16) return adagrad_loop<Low::kBf16>(a);
+  if (a.low_dtype == DType::kFloat16) return adagrad_loop<Low::kF16>(a);
+  adagrad_loop<Low::kNone>(a);
+}
+
+// What a weight w with moments m and v is to move by, before rate and trust ratio.
+[[gnu::always_inline]] inline float lamb_update(const LambArguments& k, float w, float m, float v) {
+  const float divisor = without_zero(std::sqrt(v) / k.root_correction + k.eps);
+  return m * k.mean_correction / divisor + k.weight_decay * w;
+}
+
+[[gnu::always_inline]] inline LambNorms lamb_moments_body(const LambArguments& a) {
+  const float* __restrict w = a.w;
+  const float* __restrict grad = a.g;
+  float* __restrict mean = a.mean;
+  float* __restrict mean_square = a.mean_square;
+  const LambArguments k = a;
+  double weights[kLanes] = {}, updates[kLanes] = {};
+  const auto element = [&](std::int64_t i, std::int64_t lane) __attribute__((always_inline)) {
+    const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
+    const float m = mean[i] + k.one_minus_beta1 * (g - mean[i]);
+    const float v = k.beta2 * mean_square[i] + k.one_minus_beta2 * g * g;
+    mean[i] = m;
+    mean_square[i] = v;
+    const auto update = static_cast<double>(lamb_update(k, w[i], m, v));
+    const auto weight = static_cast<double>(w[i]);
+    weights[lane] += weight * weight;
+    updates[lane] += update * update;
+  };
+  const std::int64_t whole = k.n / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < kLanes; ++j) element(i + j, j);
+  }
+  for (std::int64_t i = whole; i < k.n; ++i) element(i, i - whole);
+  return {total(weights), total(updates)};
+}
+
+template <Low low>
+[[gnu::always_inline]] inline void lamb_apply_loop(const LambArguments& a) {
+  float* __restrict w = a.w;
+  const float* __restrict mean = a.mean;
+  const float* __restrict mean_square = a.mean_square;
+  std::uint16_t* __restrict copy = a.low;
+  const LambArguments k = a;
+#pragma omp simd
+  for (std::int64_t i = 0; i < k.n; ++i) {
+    const float updated = w[i] - k.rate * lamb_update(k, w[i], mean[i], mean_square[i]);
+    w[i] = updated;
+    store_low<low>(copy, i, updated);
+  }
+}
+
+[[gnu::always_inline]] inline void lamb_apply_body(const LambArguments& a) {
+  if (a.low_dtype == DType::kBFloat16) return lamb_apply_loop<Low::kBf16>(a);
+  if (a.low_dtype == DType::kFloat16) return lamb_apply_loop<Low::kF16>(a);
+  lamb_apply_loop<Low::kNone>(a);
+}
+
+[[gnu::always_inline]] inline void average_body(float* __restrict average,
+                                                const float* __restrict w, float share,
+                                                std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) average[i] += share * (w[i] - average[i]);
 }
 
 template <Low low>
@@ -153,10 +248,17 @@ namespace plain {
 double sum_of_squares(const float* g, std::int64_t n) { return sum_of_squares_body(g, n); }
 void sgd(const SgdArguments& a) { sgd_body(a); }
 void adam(const AdamArguments& a) { adam_body(a); }
+void adagrad(const AdagradArguments& a) { adagrad_body(a); }
+LambNorms lamb_moments(const LambArguments& a) { return lamb_moments_body(a); }
+void lamb_apply(const LambArguments& a) { lamb_apply_body(a); }
+void average(float* to, const float* w, float share, std::int64_t n) {
+  average_body(to, w, share, n);
+}
 void write_low(const float* w, std::uint16_t* low, DType dtype, std::int64_t n) {
   write_low_body(w, low, dtype, n);
 }
-constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd,        adam,    adagrad,
+                                   lamb_moments,   lamb_apply, average, write_low};
 }  // namespace plain
 
 // Clang asks the processor for these levels from version 18 on.
@@ -167,11 +269,21 @@ namespace v3 {  // AVX2
 }
 [[gnu::target("arch=x86-64-v3")]] void sgd(const SgdArguments& a) { sgd_body(a); }
 [[gnu::target("arch=x86-64-v3")]] void adam(const AdamArguments& a) { adam_body(a); }
+[[gnu::target("arch=x86-64-v3")]] void adagrad(const AdagradArguments& a) { adagrad_body(a); }
+[[gnu::target("arch=x86-64-v3")]] LambNorms lamb_moments(const LambArguments& a) {
+  return lamb_moments_body(a);
+}
+[[gnu::target("arch=x86-64-v3")]] void lamb_apply(const LambArguments& a) { lamb_apply_body(a); }
+[[gnu::target("arch=x86-64-v3")]] void average(float* to, const float* w, float share,
+                                               std::int64_t n) {
+  average_body(to, w, share, n);
+}
 [[gnu::target("arch=x86-64-v3")]] void write_low(const float* w, std::uint16_t* low, DType dtype,
                                                  std::int64_t n) {
   write_low_body(w, low, dtype, n);
 }
-constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd,        adam,    adagrad,
+                                   lamb_moments,   lamb_apply, average, write_low};
 }  // namespace v3
 
 namespace v4 {  // AVX-512
@@ -180,11 +292,21 @@ namespace v4 {  // AVX-512
 }
 [[gnu::target("arch=x86-64-v4")]] void sgd(const SgdArguments& a) { sgd_body(a); }
 [[gnu::target("arch=x86-64-v4")]] void adam(const AdamArguments& a) { adam_body(a); }
+[[gnu::target("arch=x86-64-v4")]] void adagrad(const AdagradArguments& a) { adagrad_body(a); }
+[[gnu::target("arch=x86-64-v4")]] LambNorms lamb_moments(const LambArguments& a) {
+  return lamb_moments_body(a);
+}
+[[gnu::target("arch=x86-64-v4")]] void lamb_apply(const LambArguments& a) { lamb_apply_body(a); }
+[[gnu::target("arch=x86-64-v4")]] void average(float* to, const float* w, float share,
+                                               std::int64_t n) {
+  average_body(to, w, share, n);
+}
 [[gnu::target("arch=x86-64-v4")]] void write_low(const float* w, std::uint16_t* low, DType dtype,
                                                  std::int64_t n) {
   write_low_body(w, low, dtype, n);
 }
-constexpr OptimizerLoops kLoops = {sum_of_squares, sgd, adam, write_low};
+constexpr OptimizerLoops kLoops = {sum_of_squares, sgd,        adam,    adagrad,
+                                   lamb_moments,   lamb_apply, average, write_low};
 }  // namespace v4
 #endif
 

@@ -8,7 +8,7 @@
 
 namespace mezzo::runtime {
 
-// Loops over n elements; all numbers are float32.
+// Loops over n elements; all numbers are float32; optimizer.h has the formulas.
 struct SgdArguments {
   float* w;
   const float* g;
@@ -18,6 +18,7 @@ struct SgdArguments {
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;  // clip_value: infinity for none
   float lr, weight_decay, momentum;
+  float fresh;  // factor of the gradient in the velocity: 1 - dampening, 1 at the first step
   bool nesterov;
 };
 
@@ -31,11 +32,44 @@ struct AdamArguments {
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;
   float weight_decay;  // added to the gradient (Adam)
-  float keep;          // factor on the weight (AdamW): 1 - lr wd, else 1
+  float keep;          // factor on the weight before the update (AdamW): 1 - lr wd, else 1
+  float keep_after;    // the same after it (the HuggingFace form of AdamW), else 1
   float one_minus_beta1, beta2, one_minus_beta2;
   float step_size;        // lr / (1 - beta1^t)
   float root_correction;  // sqrt(1 - beta2^t)
   float eps;
+};
+
+struct AdagradArguments {
+  float* w;
+  const float* g;
+  float* sum;  // of squared gradients
+  std::uint16_t* low;
+  DType low_dtype;
+  std::int64_t n;
+  float inverse_scale, clip_factor, clip_value;
+  float lr, weight_decay, eps;
+};
+
+struct LambArguments {
+  float* w;
+  const float* g;
+  float* mean;
+  float* mean_square;
+  std::uint16_t* low;
+  DType low_dtype;
+  std::int64_t n;
+  float inverse_scale, clip_factor, clip_value;
+  float weight_decay;
+  float one_minus_beta1, beta2, one_minus_beta2;
+  float mean_correction;  // 1 / (1 - beta1^t)
+  float root_correction;  // sqrt(1 - beta2^t)
+  float eps;
+  float rate;  // lr x trust ratio
+};
+
+struct LambNorms {
+  double weight, update;  // sums of squares
 };
 
 // The variant for this processor. All variants give the same bits, but for the sum, whose order of
@@ -44,6 +78,13 @@ struct OptimizerLoops {
   double (*sum_of_squares)(const float* g, std::int64_t n);
   void (*sgd)(const SgdArguments&);
   void (*adam)(const AdamArguments&);
+  void (*adagrad)(const AdagradArguments&);
+  // The moments take in the gradient; the weights stay. The sums are of weights and updates.
+  LambNorms (*lamb_moments)(const LambArguments&);
+  // The weights move by what the moments say.
+  void (*lamb_apply)(const LambArguments&);
+  // average += share (w - average)
+  void (*average)(float* average, const float* w, float share, std::int64_t n);
   void (*write_low)(const float* w, std::uint16_t* low, DType dtype, std::int64_t n);
 };
 const OptimizerLoops& optimizer_loops();

@@ -97,6 +97,7 @@ TEST(OptimizerLoops, Sgd) {
         auto a = common<SgdArguments>(b, low);
         a.lr = 0.1F;
         a.momentum = 0.9F;
+        a.fresh = 0.75F;
         a.velocity = kind == 0 ? nullptr : b.first.data();
         a.nesterov = kind == 2;
         loops.sgd(a);
@@ -118,6 +119,7 @@ TEST(OptimizerLoops, Adam) {
         a.mean = b.first.data();
         a.mean_square = b.second.data();
         a.keep = 0.999F;
+        a.keep_after = 0.99F;
         a.one_minus_beta1 = 0.1F;
         a.beta2 = 0.999F;
         a.one_minus_beta2 = 0.001F;
@@ -132,6 +134,65 @@ TEST(OptimizerLoops, Adam) {
         EXPECT_TRUE(run(*variant.loops) == plain) << variant.name;
     }
   }
+}
+
+TEST(OptimizerLoops, Adagrad) {
+  for (const DType low : {DType::kNone, DType::kFloat16, DType::kBFloat16}) {
+    for (const float eps : {1e-10F, 0.0F}) {
+      const auto run = [&](const OptimizerLoops& loops) {
+        Buffers b(1003);
+        auto a = common<AdagradArguments>(b, low);
+        a.sum = b.second.data();
+        a.lr = 0.1F;
+        a.eps = eps;
+        loops.adagrad(a);
+        return b;
+      };
+      const Buffers plain = run(*variants()[0].loops);
+      for (const auto& variant : variants())
+        EXPECT_TRUE(run(*variant.loops) == plain) << variant.name;
+    }
+  }
+}
+
+TEST(OptimizerLoops, LambAndItsNorms) {
+  for (const DType low : {DType::kNone, DType::kFloat16, DType::kBFloat16}) {
+    const auto run = [&](const OptimizerLoops& loops, LambNorms& norms) {
+      Buffers b(1003);
+      auto a = common<LambArguments>(b, low);
+      a.mean = b.first.data();
+      a.mean_square = b.second.data();
+      a.one_minus_beta1 = 0.1F;
+      a.beta2 = 0.999F;
+      a.one_minus_beta2 = 0.001F;
+      a.mean_correction = 1.7F;
+      a.root_correction = 0.3F;
+      a.eps = 1e-6F;
+      const Floats before = b.w;
+      norms = loops.lamb_moments(a);
+      EXPECT_EQ(b.w, before);
+      a.rate = 0.01F;
+      loops.lamb_apply(a);
+      return b;
+    };
+    LambNorms expected = {}, got = {};
+    const Buffers plain = run(*variants()[0].loops, expected);
+    for (const auto& variant : variants()) {
+      EXPECT_TRUE(run(*variant.loops, got) == plain) << variant.name;
+      EXPECT_EQ(got.weight, expected.weight);
+      EXPECT_EQ(got.update, expected.update);
+    }
+  }
+}
+
+TEST(OptimizerLoops, Average) {
+  const auto run = [&](const OptimizerLoops& loops) {
+    Buffers b(1003);
+    loops.average(b.first.data(), b.w.data(), 0.1F, 1003);
+    return b;
+  };
+  const Buffers plain = run(*variants()[0].loops);
+  for (const auto& variant : variants()) EXPECT_TRUE(run(*variant.loops) == plain) << variant.name;
 }
 
 // All 2^16 upper halves with lower halves around every rounding border of both formats.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/support/half.h"
+#include "recorded_run.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::runtime {
@@ -18,88 +19,8 @@ namespace {
 using test::Rejects;
 using test::value_or_die;
 
-using Floats = std::vector<float>;
+using namespace test_support;
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-OptimizerGroup sgd(double lr, double momentum = 0, double decay = 0, bool nesterov = false) {
-  OptimizerGroup group;
-  group.lr = lr;
-  group.momentum = momentum;
-  group.weight_decay = decay;
-  group.nesterov = nesterov;
-  return group;
-}
-
-OptimizerGroup adam(OptimizerKind kind, double lr, double beta1, double beta2, double eps,
-                    double decay) {
-  OptimizerGroup group;
-  group.kind = kind;
-  group.lr = lr;
-  group.beta1 = beta1;
-  group.beta2 = beta2;
-  group.eps = eps;
-  group.weight_decay = decay;
-  return group;
-}
-
-// One parameter with its own optimizer.
-struct Single {
-  Floats w, g;
-  std::vector<std::uint16_t> low;
-  Optimizer optimizer;
-
-  Single(const OptimizerGroup& group, Floats weights, DType low_dtype = DType::kNone,
-         int threads = 0)
-      : w(std::move(weights)),
-        g(w.size()),
-        low(w.size()),
-        optimizer(make(group, low_dtype, threads)) {}
-
-  Optimizer make(const OptimizerGroup& group, DType low_dtype, int threads) {
-    OptimizerParameter parameter;
-    parameter.name = "w";
-    parameter.elems = static_cast<std::int64_t>(w.size());
-    parameter.master = w.data();
-    parameter.grad = g.data();
-    parameter.low = low_dtype == DType::kNone ? nullptr : low.data();
-    parameter.low_dtype = low_dtype;
-    return value_or_die(Optimizer::create({group}, {parameter}, threads));
-  }
-
-  void step(const OptimizerStep& settings = {}) { optimizer.step(optimizer.measure(), settings); }
-  std::span<float> state(std::size_t i) { return optimizer.states()[i].values; }
-};
-
-// Recorded from PyTorch 2.15 (torch.optim, foreach=False), four steps from w0 with the gradients
-// g(t) below.
-const Floats kStart = {0.5F, -1.25F, 2.0F, 0.0F, -0.001F};
-Floats recorded_gradient(int t) {
-  return {static_cast<float>(0.1 * (t + 1)), -0.2F, static_cast<float>(0.03 * t), 1e-4F,
-          static_cast<float>(2.5 - 0.5 * t)};
-}
-
-Single run_recorded(const OptimizerGroup& group) {
-  Single run(group, kStart);
-  for (int t = 0; t < 4; ++t) {
-    std::ranges::copy(recorded_gradient(t), run.g.begin());
-    run.step();
-  }
-  return run;
-}
-
-void expect_equal(std::span<const float> got, const Floats& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], expected[i]) << "element " << i;
-}
-
-// PyTorch's CPU code fuses some multiplications with additions, so last places may differ. Where
-// terms of opposite signs cancel, that is more of the result: `absolute` is allowed on top.
-void expect_recorded(std::span<const float> got, const Floats& expected, double absolute = 0) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_NEAR(got[i], expected[i], 4e-7 * std::fabs(expected[i]) + absolute) << i;
-  }
-}
 
 TEST(Optimizer, SgdEqualsPyTorch) {
   Single run = run_recorded(sgd(0.05));
@@ -358,6 +279,17 @@ TEST_F(Groups, CreateChecksEverything) {
   };
   rejects([](auto& g, auto&) { g[0].lr = -1; }, "optimizer group 0: lr: expected");
   rejects([](auto& g, auto&) { g[0].momentum = std::nan(""); }, "momentum");
+  rejects([](auto& g, auto&) { g[0].momentum = 2; },
+          "momentum: expected a number in [0, 1), got 2");
+  rejects([](auto& g, auto&) { g[0].dampening = 1; }, "dampening");
+  rejects([](auto& g, auto&) { g[0].momentum = g[0].dampening = 0.5, g[0].nesterov = true; },
+          "dampening: expected 0 with Nesterov");
+  rejects([](auto& g, auto&) { g[1].kind = OptimizerKind::kAdagrad, g[1].lr_decay = -1; },
+          "lr decay");
+  rejects(
+      [](auto& g, auto&) { g[1].kind = OptimizerKind::kAdagrad, g[1].initial_accumulator = -1; },
+      "initial accumulator");
+  rejects([](auto& g, auto&) { g[1].kind = OptimizerKind::kLamb, g[1].beta1 = 1; }, "beta1");
   rejects([](auto& g, auto&) { g[0].nesterov = true; }, "more than 0 with Nesterov");
   rejects([](auto& g, auto&) { g[0].weight_decay = -0.1; }, "weight decay");
   rejects([](auto& g, auto&) { g[1].beta1 = 1; }, "group 1: beta1: expected a number in [0, 1)");
@@ -390,7 +322,8 @@ TEST_F(Groups, StateMayLieInTheCallersBuffers) {
 }
 
 TEST(Optimizer, Names) {
-  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+  for (const auto kind : {OptimizerKind::kSgd, OptimizerKind::kAdam, OptimizerKind::kAdamW,
+                          OptimizerKind::kLamb, OptimizerKind::kAdagrad}) {
     EXPECT_EQ(value_or_die(parse_optimizer(optimizer_name(kind))), kind);
   }
   EXPECT_THAT(parse_optimizer("adamv"), Rejects("Did you mean 'adam'?"));
