@@ -17,8 +17,7 @@ constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1}
                                      << 44;  // 16 TiB: beyond any machine, far from overflow
 constexpr int kMostRank = 16;
-constexpr int kMostResults = 64;  // of a step; operators have at most five
-constexpr int kOutside = -1;      // written by the runtime, not by a step
+constexpr int kOutside = -1;  // written by the runtime, not by a step
 
 // Size of a tensor, or nullopt if the dimensions or the dtype make no sense.
 std::optional<std::uint64_t> checked_bytes(const proto::Tensor& tensor) {
@@ -296,7 +295,6 @@ class PlanChecker {
     const auto step_fault = [&](const std::string& text) {
       return invalid_argument("step '" + step.node() + "' (" + step.op() + "): " + text);
     };
-    if (step.outputs_size() > kMostResults) return step_fault("has more results than any operator");
     for (const int input : step.inputs()) {
       if (!exists_or_absent(input)) return step_fault("an operand names no tensor");
       if (input < 0 || !placed(plan_.tensors(input)) ||
@@ -310,8 +308,7 @@ class PlanChecker {
         return step_fault("reads '" + tensor.name() + "' after another step has overwritten it");
       }
     }
-    for (int o = 0; o < step.outputs_size(); ++o) {
-      const int output = step.outputs(o);
+    for (const int output : step.outputs()) {
       if (!exists_or_absent(output)) return step_fault("a result names no tensor");
       if (output < 0) continue;
       const proto::Tensor& tensor = plan_.tensors(output);
@@ -322,7 +319,11 @@ class PlanChecker {
           written[tensor.arena()].holds(tensor.offset(), end_of(output), kOutside)) {
         return step_fault("result '" + tensor.name() + "' lies on bytes that steps may only read");
       }
-      MEZZO_RETURN_IF_ERROR(check_overlap(step, o));
+    }
+    MEZZO_RETURN_IF_ERROR(check_overlaps(step));
+    for (const int output : step.outputs()) {
+      if (output < 0) continue;
+      const proto::Tensor& tensor = plan_.tensors(output);
       written[tensor.arena()].write(tensor.offset(), end_of(output), output);
     }
     return ok_status();
@@ -335,29 +336,50 @@ class PlanChecker {
   }
 
   // A result may share bytes with an operand only as a whole, and where the kernel allows it; never
-  // with another result.
-  Status check_overlap(const proto::Step& step, int o) const {
-    const int output = step.outputs(o);
-    for (int i = 0; i < step.inputs_size(); ++i) {
-      const int input = step.inputs(i);
-      if (input < 0 || !overlap(input, output)) continue;
-      const proto::Tensor &x = plan_.tensors(input), &y = plan_.tensors(output);
-      const bool whole =
-          x.offset() == y.offset() && x.layout() == y.layout() &&
-          bytes_[static_cast<std::size_t>(input)] == bytes_[static_cast<std::size_t>(output)] &&
-          std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end());
-      if (!whole || !kernels::may_run_in_place(step.op(), i, o)) {
-        return invalid_argument("step '" + step.node() + "' (" + step.op() + "): result " +
-                                std::to_string(o) + " overlaps operand " + std::to_string(i));
-      }
+  // with another result. Splits may have thousands of results, so none is compared with all others.
+  Status check_overlaps(const proto::Step& step) const {
+    std::vector<int> results;  // positions of those with bytes, by place
+    for (int o = 0; o < step.outputs_size(); ++o) {
+      if (has_bytes(step.outputs(o))) results.push_back(o);
     }
-    for (int other = 0; other < o; ++other) {
-      if (step.outputs(other) >= 0 && overlap(step.outputs(other), output)) {
+    const auto begin_of = [&](int tensor) {
+      return std::pair(plan_.tensors(tensor).arena(), plan_.tensors(tensor).offset());
+    };
+    std::sort(results.begin(), results.end(),
+              [&](int a, int b) { return begin_of(step.outputs(a)) < begin_of(step.outputs(b)); });
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      if (overlap(step.outputs(results[i - 1]), step.outputs(results[i]))) {
         return invalid_argument("step '" + step.node() + "' (" + step.op() +
                                 "): two results overlap");
       }
     }
+    for (int i = 0; i < step.inputs_size(); ++i) {
+      if (!has_bytes(step.inputs(i))) continue;
+      const auto found = std::partition_point(results.begin(), results.end(), [&](int o) {
+        const int output = step.outputs(o);
+        return std::pair(plan_.tensors(output).arena(), end_of(output)) <= begin_of(step.inputs(i));
+      });
+      if (found != results.end()) MEZZO_RETURN_IF_ERROR(check_in_place(step, i, *found));
+    }
     return ok_status();
+  }
+
+  bool has_bytes(int tensor) const {
+    return tensor >= 0 && placed(plan_.tensors(tensor)) &&
+           bytes_[static_cast<std::size_t>(tensor)] > 0;
+  }
+
+  Status check_in_place(const proto::Step& step, int i, int o) const {
+    const int input = step.inputs(i), output = step.outputs(o);
+    if (!overlap(input, output)) return ok_status();
+    const proto::Tensor &x = plan_.tensors(input), &y = plan_.tensors(output);
+    const bool whole =
+        x.offset() == y.offset() && x.layout() == y.layout() &&
+        bytes_[static_cast<std::size_t>(input)] == bytes_[static_cast<std::size_t>(output)] &&
+        std::equal(x.dims().begin(), x.dims().end(), y.dims().begin(), y.dims().end());
+    if (whole && kernels::may_run_in_place(step.op(), i, o)) return ok_status();
+    return invalid_argument("step '" + step.node() + "' (" + step.op() + "): result " +
+                            std::to_string(o) + " overlaps operand " + std::to_string(i));
   }
 
   Status check_training() const {

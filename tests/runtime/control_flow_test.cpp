@@ -154,6 +154,27 @@ TEST(ControlFlow, IfTrainsTheBranchThatIsTaken) {
   EXPECT_NE(session->master("no"), no);
 }
 
+// One Split with a result per trip.
+TEST(ControlFlow, ManyTrips) {
+  ModelText model;
+  model.input("float[N,300,2] x").output("float loss").weight("w", {2}).filled("zeros", {4, 2}, 0);
+  model.nodes(R"(
+    [sum] h, last = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = b (float[N,2] before, float[N,2] column)
+      => (float[N,2] after, float row) {
+        p = Mul (column, w)
+        after = Add (before, p)
+        row = ReduceMean <keepdims = 0> (after)
+      }> (zeros, x)
+    square = Mul (h, h)
+    loss = ReduceMean <keepdims = 0> (square)
+)");
+  SessionOptions options = adamw();
+  options.freeze = {"zeros"};
+  const auto session = value_or_die(Session::open(model.text(), options));
+  const auto steps = session->steps(4);
+  EXPECT_LT(steps[3].loss, steps[0].loss);
+}
+
 TEST(ControlFlow, UnknownTripCountIsRefused) {
   ModelText model;
   model.input("float[N,3] x").output("float loss").weight("w", {3}).filled("limit", {}, 9.0F);

@@ -181,11 +181,6 @@ const Fault kFaults[] = {
     {"operand", [](proto::Plan& p) { step(p, 0).set_inputs(0, p.tensors_size()); },
      "an operand names no tensor"},
     {"result", [](proto::Plan& p) { step(p, 0).set_outputs(0, -2); }, "a result names no tensor"},
-    {"many_results",
-     [](proto::Plan& p) {
-       for (int i = 0; i < 100; ++i) step(p, 0).add_outputs(-1);
-     },
-     "more results than any operator"},
     {"cycle",
      [](proto::Plan& p) {
        const int result = step(p, 0).outputs(0);
