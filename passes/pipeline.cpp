@@ -19,6 +19,7 @@
 #include "passes/cleanup/raise_to_current.h"
 #include "passes/cleanup/recognise.h"
 #include "passes/cleanup/resolve_sequences.h"
+#include "passes/cleanup/stable_logs.h"
 #include "passes/cleanup/unroll.h"
 #include "passes/layout/pad_channels.h"
 #include "passes/precision/absorb_casts.h"
@@ -51,6 +52,7 @@ constexpr std::array kPasses = {
              "spells out operators that have no gradient rule"},
     PassInfo{"normalise", normalise, "brings older and roundabout forms into one"},
     PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
+    PassInfo{"stable-logs", stable_logs, "takes logarithms of probabilities from their scores"},
     PassInfo{"inference-form", to_inference_form,
              "normalisation by running statistics, no dropout"},
     PassInfo{"prepare-training", prepare_training, "normalisation by the batch, dropout that drops",
@@ -98,7 +100,7 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
   }
   if (for_training) passes.push_back(find_pass("decompose-for-gradient"));
   for (const PassInfo* pass :
-       by_name({"normalise", "resolve-sequences", "fold-constants", "recognise"})) {
+       by_name({"normalise", "resolve-sequences", "fold-constants", "recognise", "stable-logs"})) {
     passes.push_back(pass);
   }
   return passes;
