@@ -7,13 +7,14 @@
 #include "compiler/support/text.h"
 #include "passes/cleanup/match.h"
 #include "passes/cleanup/recognise.h"
+#include "passes/precision/magnify.h"
 #include "passes/precision/reach_rules.h"
 #include "passes/precision/vanishing.h"
 
 namespace mezzo::passes {
 namespace {
 
-constexpr int kDepth = 8, kBudget = 64;  // of searches along uses
+constexpr int kDepth = 8, kBudget = 64;  // of the search along uses
 
 bool chooses(const Node& node) { return is_one_of(node, {"Where", "Max", "Clip", "Pad"}); }
 bool passes_on(const Node& node) {
@@ -99,52 +100,6 @@ const Value* mask_added(const Node& node, const ReachAnalysis& reach, double mas
   return nullptr;
 }
 
-// Makes whole numbers of its operand.
-bool steps(const Node& node) {
-  if (is_one_of(node, {"Round", "Floor", "Ceil", "Mod"})) return true;
-  const Value* result = node.result();
-  return is_one_of(node, {"Cast", "CastLike"}) && result != nullptr &&
-         result->dtype() != DType::kNone && !is_floating(result->dtype()) &&
-         result->dtype() != DType::kBool;
-}
-
-// What magnifies rounding of its operand: a logarithm near 0 or 1, the inverse of a function with a
-// limit near that limit, an exponential or angle of large size, and steps.
-bool magnifies(const Node& node, const ReachAnalysis& reach) {
-  constexpr double kLarge = 8;  // rounded to 16 bits, up to here, an angle is off by 0.002 to 0.016
-  if (is_one_of(node, {"Exp", "Sin", "Cos", "Tan"}))
-    return node.operand(0) == nullptr || reach.of(*node.operand(0)).bound() > kLarge;
-  return is_one_of(node, {"Log", "Atanh", "Acosh", "Asin", "Acos"}) || steps(node);
-}
-
-// Coordinates: rounding moves what is sampled, and by how much boxes overlap.
-bool reads_coordinates(const Node& node, std::size_t operand) {
-  if (is_one_of(node, {"GridSample", "RoiAlign", "MaxRoiPool"})) return operand == 1;
-  return node.is("NonMaxSuppression") && operand == 0;
-}
-
-// The node that magnifies what `node` rounds: read directly, through scaling and shifting by
-// constants, or as part of a ratio. Null if there is none, or none among the first `budget` nodes
-// looked at.
-const Node* magnified_by(const Node& node, const ReachAnalysis& reach, int depth, int& budget) {
-  if (magnifies(node, reach)) return &node;
-  if (depth == 0 || --budget < 0 || node.result() == nullptr) return nullptr;
-  const bool scales = is_one_of(node, {"Add", "Sub", "Mul", "Div", "Max", "Min"}) &&
-                      (constant_of(node.operand(0)) || constant_of(node.operand(1)));
-  if (!scales && !is_one_of(node, {"Sigmoid", "Tanh", "Div", "Clip", "Neg", "Abs", "Relu", "Concat",
-                                   "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand"}))
-    return nullptr;
-  for (const Use& use : node.result()->uses()) {
-    if (reads_coordinates(*use.node, use.operand)) return use.node;
-    if (const Node* found = magnified_by(*use.node, reach, depth - 1, budget)) return found;
-  }
-  return nullptr;
-}
-const Node* magnified_by(const Node& node, const ReachAnalysis& reach) {
-  int budget = kBudget;
-  return magnified_by(node, reach, kDepth, budget);
-}
-
 bool averages(const Node& node) {
   return is_one_of(node, {"ReduceMean", "AveragePool", "GlobalAveragePool"});
 }
@@ -215,12 +170,7 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
     return "adds the mask '" + mask->name() + "', beside which the sum keeps few digits";
   const bool weighs = category == PrecisionCategory::kAllow && summed_elems(node) != 1.0;
   if (std::string cause = value_cause(node, slots, weighs); !cause.empty()) return cause;
-  const Node* last = magnified_by(node, reach_);
-  if (last == nullptr) return {};
-  if (last != &node)
-    return "'" + display_name(*last) + "' (" + last->op_type() + ") magnifies what is rounded here";
-  return node.op_type() + (steps(node) ? " turns rounding of its operand into whole steps"
-                                       : " magnifies rounding of its operand");
+  return magnified_cause(node, category, reach_);
 }
 
 std::string RangeCheck::constant_cause(const Node& node, const LowSlots& slots) {

@@ -66,9 +66,8 @@ class RangeCheck {
   // - a mean or a sum (also a product with ones) over more elements than the range has room for
   // - TopK, ArgMax, ArgMin: rounding makes ties
   // - coordinates that must have the type of the data (GridSample before opset 20, RoiAlign)
-  // - what a logarithm, an exponential, sine or cosine of more than 8, Round, Floor, Ceil, Mod or a
-  //   cast to integers reads, and coordinates, scaled and shifted by constants: these magnify
-  //   rounding
+  // - what magnifies rounding, now or later (magnify.h): a logarithm, large angles, whole steps,
+  //   coordinates, differences of squares
   // - scores that a mask from outside is added to, before their Softmax
   std::string why_fp32(const Node& node, const LowSlots& slots, PrecisionCategory category);
 

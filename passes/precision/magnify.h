@@ -1,0 +1,27 @@
+// What makes much of a little rounding.
+#pragma once
+
+#include <string>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ops/op_def.h"
+#include "passes/precision/reach.h"
+
+namespace mezzo::passes {
+
+// Operands that hold coordinates: rounding moves what is sampled, and by how much boxes overlap.
+bool reads_coordinates(const Node& node, std::size_t operand);
+
+// Why rounding what `node` gives is no small error; "" if it is one as any other:
+//
+// - it is a logarithm, an exponential, sine or cosine of more than 8, Round, Floor, Ceil, Mod or a
+//   cast to integers, or gives coordinates, or one of these reads its result scaled and shifted by
+//   constants
+// - a contraction (PrecisionCategory::kAllow) gives an angle that a constant makes large, by its
+//   weights or by a factor: Fourier features, networks of sines
+// - a contraction's result is taken from sums of squares, or a variance is computed as a difference
+//   of squares: |a|^2 + |b|^2 - 2 ab and E[x^2] - E[x]^2 leave little of large numbers
+std::string magnified_cause(const Node& node, PrecisionCategory category,
+                            const ReachAnalysis& reach);
+
+}  // namespace mezzo::passes
