@@ -18,6 +18,7 @@
 #include "compiler/report/records.h"
 #include "compiler/support/dtype.h"
 #include "compiler/support/status.h"
+#include "passes/autodiff/loss_options.h"
 #include "passes/precision/policy.h"
 
 namespace mezzo::passes {
@@ -29,6 +30,7 @@ struct Calibration;
 struct TrainingOptions {
   std::string loss_output;                 // "" : the only scalar float output
   std::vector<std::string> freeze, train;  // regular expressions; `train` overrules
+  std::vector<std::string> parameters;     // names; not empty: these and no others, then as above
 };
 
 struct PadOptions {
@@ -48,6 +50,7 @@ class PassStats {
 struct PassContext {
   PrecisionPolicy policy;
   TrainingOptions training_options;
+  LossOptions loss;
   PadOptions padding;
   // Set where the graph is compiled for our runtime, whose kernels take mixed operand types and
   // give FP32 results from low operands; not set for exported ONNX, where schemas rule.
@@ -59,7 +62,8 @@ struct PassContext {
 
   std::optional<TrainingRoles> training;  // set by prepare-training and differentiate
   std::uint64_t inferred = 0;  // fingerprint of the model as infer-shapes left it; 0: never ran
-  std::set<std::string> computed_constants;  // initializers that fold-constants made: no weights
+  std::set<std::string> computed_constants;  // initializers that passes made: no weights
+  std::string loss_scope;  // set by attach-loss: nodes whose names begin so stay FP32; or ""
   std::shared_ptr<const Assignment> assignment;  // set by assign-precision for insert-casts
   Records records;
   PassStats stats;

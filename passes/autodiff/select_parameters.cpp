@@ -152,6 +152,7 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
                                                          const std::set<std::string>& computed) {
   MEZZO_ASSIGN_OR_RETURN(const auto freeze, compile_all(options.freeze, "--freeze", graph));
   MEZZO_ASSIGN_OR_RETURN(const auto train, compile_all(options.train, "--train", graph));
+  const std::set<std::string> chosen(options.parameters.begin(), options.parameters.end());
   const ValueSet used = influences(loss);
   std::vector<ParameterChoice> choices;
   bool any_trained = false;
@@ -167,6 +168,10 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       choice.reason = "--train";
     } else if (any_matches(freeze, value->name())) {
       choice.reason = "--freeze";
+    } else if (!chosen.empty()) {
+      choice.trained = chosen.count(value->name()) > 0;
+      choice.reason = choice.trained ? "the training information updates it"
+                                     : "the training information does not update it";
     } else {
       choice.reason =
           computed.count(value->name()) > 0 ? "computed from constants" : reason_to_keep(*value);

@@ -155,6 +155,9 @@ bool Classifier::fixed_by_rule(const Node& node, const PolicyRule& rule,
 }
 
 bool Classifier::fixed_by_pin(const Node& node, const OpDef& def, Classification& out) const {
+  if (!ctx_.loss_scope.empty() && ctx_.policy.pin(PinKind::kLoss) == Pin::kFp32 &&
+      node.name.starts_with(ctx_.loss_scope + "/"))
+    return settle(out, Freedom::kFp32, Rule::kPin, "loss is pinned to FP32");
   if (const auto group = groups_.find(&node);
       group != groups_.end() && group_pin(group->second) != Pin::kFree) {
     return settle(out, Freedom::kFp32, Rule::kPattern, "part of a decomposed " + group->second);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "runtime/exec/trainer.h"
@@ -87,7 +88,14 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) const {
   compile.train = true;
   compile.evaluate = !options.eval_data.empty();
   compile.runner = options.dump.to_runner();
-  return compile_model(options.model, compile);
+  MEZZO_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(options.model));
+  MEZZO_ASSIGN_OR_RETURN(
+      compile.loss, options.loss.resolve(options.data, options.batch_size, model->graph.get()));
+  MEZZO_ASSIGN_OR_RETURN(Compiled compiled,
+                         compile_loaded(std::move(model), options.model, compile));
+  for (const std::string& warning : compiled.records.warnings)
+    std::fprintf(stderr, "note: %s\n", printable(warning, 2000).c_str());
+  return compiled;
 }
 
 // The training data; the evaluation data is looked through as well. Completes the schedule.

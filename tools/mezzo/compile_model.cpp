@@ -94,6 +94,7 @@ passes::PassContext make_context(const CompileOptions& options,
   passes::PassContext ctx;
   ctx.policy = options.policy;
   ctx.training_options = options.training;
+  ctx.loss = options.loss;
   ctx.padding = options.padding;
   ctx.for_runtime = true;
   ctx.symbol_values = symbols;

@@ -20,6 +20,7 @@ namespace mezzo::cli {
 struct CompileOptions {
   passes::PrecisionPolicy policy;
   passes::TrainingOptions training;
+  passes::LossOptions loss;
   passes::PadOptions padding;
   std::map<std::string, std::int64_t> dims;  // symbolic dimension -> size, from --dim
   std::int64_t batch_size = 0;  // binds the first dimension of inputs; 0: as in the model

@@ -25,6 +25,7 @@ void OptOptions::add_to(CLI::App& app) {
       ->type_name("REGEX")
       ->check(regular_expression());
   app.add_option("--loss-output", training.loss_output, "As for train")->type_name("NAME");
+  loss.add_to(app);
   policy.add_to(app, /*takes_fp32=*/true, /*has_io=*/true);
   dims.add_to(app);
   dump.add_to(app);
@@ -36,6 +37,7 @@ StatusOr<passes::PassContext> OptOptions::to_context() const {
   MEZZO_ASSIGN_OR_RETURN(ctx.symbol_values, dims.parse());
   ctx.padding = padding_of(ctx.policy);
   ctx.training_options = training;
+  MEZZO_ASSIGN_OR_RETURN(ctx.loss, loss.resolve("", 0));
   ctx.for_runtime = for_runtime;
   return ctx;
 }

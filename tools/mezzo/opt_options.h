@@ -9,6 +9,7 @@
 #include "compiler/support/status.h"
 #include "passes/pass.h"
 #include "passes/pass_runner.h"
+#include "tools/mezzo/loss_options.h"
 #include "tools/mezzo/options.h"
 
 namespace mezzo::cli {
@@ -19,6 +20,7 @@ struct OptOptions {
   DumpOptions dump;
   DimOptions dims;
   passes::TrainingOptions training;
+  LossArguments loss;
   int stop_after = 0;
   bool for_runtime = false, types = false;
 

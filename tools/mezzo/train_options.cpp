@@ -34,10 +34,11 @@ Status parse_scale_limit(const std::string& text, double& limit) {
 }  // namespace
 
 void TrainOptions::add_to(CLI::App& app) {
-  app.add_option("model", model, "ONNX model with its loss as an output")
+  app.add_option("model", model, "ONNX model with its loss as an output, or with --loss")
       ->required()
       ->type_name("MODEL");
   add_data_options(app);
+  loss.add_to(app);
   add_output_options(app);
   add_optimizer_options(app);
   add_schedule_options(app);
@@ -202,6 +203,10 @@ void TrainOptions::add_loss_scale_options(CLI::App& app) {
 }
 
 Status TrainOptions::read() {
+  MEZZO_RETURN_IF_ERROR(loss.check());
+  if (loss.given() && !training.loss_output.empty()) {
+    return invalid_argument("--loss-output: names a loss that the model has, and --loss adds one");
+  }
   MEZZO_ASSIGN_OR_RETURN(trainer.optimizer.kind, runtime::parse_optimizer(optimizer_));
   MEZZO_ASSIGN_OR_RETURN(trainer.schedule.kind, runtime::parse_lr_schedule(schedule_));
   trainer.schedule.base_lr = trainer.optimizer.lr;
@@ -231,6 +236,7 @@ std::string TrainOptions::digest() const {
   const std::array numbers = {group.lr,    group.momentum, group.weight_decay, group.beta1,
                               group.beta2, group.eps,      trainer.clip_norm,  trainer.clip_value};
   for (const double number : numbers) text += " " + format_number(number);
+  if (loss.given()) text += " " + loss.describe();
   return text;
 }
 

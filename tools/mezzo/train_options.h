@@ -7,6 +7,7 @@
 #include "compiler/support/status.h"
 #include "passes/pass.h"
 #include "runtime/exec/trainer.h"
+#include "tools/mezzo/loss_options.h"
 #include "tools/mezzo/options.h"
 
 namespace CLI {
@@ -21,6 +22,7 @@ struct TrainOptions {
   DumpOptions dump;
   DimOptions dims;
   ThreadOptions threads;
+  LossArguments loss;
   passes::TrainingOptions training;
   runtime::TrainerOptions trainer;  // complete after read()
   std::int64_t batch_size = 0, steps = 0, epochs = 0, save_every = 0;
