@@ -107,6 +107,8 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
        by_name({"normalise", "resolve-sequences", "fold-constants", "recognise", "stable-logs"})) {
     passes.push_back(pass);
   }
+  // Now the shapes of all outputs are known, and a Softmax at the end is one node.
+  if (purpose != Purpose::kInference) passes.push_back(find_pass("attach-loss"));
   return passes;
 }
 
@@ -170,7 +172,7 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes =
-      executable_form({"widen-weights", "infer-shapes", "attach-loss"}, Purpose::kTraining);
+      executable_form({"widen-weights", "infer-shapes"}, Purpose::kTraining);
   passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass :
@@ -209,12 +211,12 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {
     // Parameters are shared with the training phases: the same passes pad them alike.
-    passes = executable_form({"widen-weights", "infer-shapes", "attach-loss"}, Purpose::kTraining);
+    passes = executable_form({"widen-weights", "infer-shapes"}, Purpose::kTraining);
     for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
       passes.push_back(pass);
   } else {
-    passes = executable_form({"widen-weights", "infer-shapes", "attach-loss", "inference-form"},
-                             Purpose::kEvaluation);
+    passes =
+        executable_form({"widen-weights", "infer-shapes", "inference-form"}, Purpose::kEvaluation);
   }
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
   return passes;
