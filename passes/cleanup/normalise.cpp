@@ -65,7 +65,7 @@ class Normaliser {
 
   StatusOr<bool> run() {
     for (Node* node : graph_.node_list()) {
-      if (node->is("CastLike")) replace_cast_like(*node);
+      if (replace_cast_like(*node)) changed_ = true;
     }
     for (Node* node : graph_.node_list()) {
       if (changes_nothing(*node)) remove(*node);
@@ -87,23 +87,23 @@ class Normaliser {
     changed_ = true;
   }
 
-  void replace_cast_like(Node& node) {
-    const Value* like = node.operand(1);
-    if (like == nullptr || like->dtype() == DType::kNone) return;
-    const auto to = static_cast<std::int64_t>(like->dtype());
-    graph_.change_op(&node, "Cast");
-    node.set_operand(1, nullptr);
-    node.trim_operands();
-    node.set_attribute("to", to);
-    changed_ = true;
-  }
-
   Graph& graph_;
   PassContext& ctx_;
   bool changed_ = false;
 };
 
 }  // namespace
+
+bool replace_cast_like(Node& node) {
+  if (!node.is("CastLike") || node.operand(1) == nullptr) return false;
+  const DType to = node.operand(1)->dtype();
+  if (to == DType::kNone) return false;
+  node.graph()->change_op(&node, "Cast");
+  node.set_operand(1, nullptr);
+  node.trim_operands();
+  node.set_attribute("to", static_cast<std::int64_t>(to));
+  return true;
+}
 
 StatusOr<bool> normalise(Model& model, PassContext& ctx) { return Normaliser(model, ctx).run(); }
 

@@ -10,6 +10,7 @@
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "passes/cleanup/fold_constants.h"
+#include "passes/cleanup/normalise.h"
 
 namespace mezzo::passes {
 namespace {
@@ -57,33 +58,40 @@ struct ScanForm {
 class Unroller {
  public:
   Unroller(Model& model, PassContext& ctx)
-      : model_(model), ctx_(ctx), graph_(*model.graph), builder_(graph_, type_inference(model)) {}
+      : model_(model),
+        ctx_(ctx),
+        graph_(*model.graph),
+        builder_(graph_, type_inference(model)),
+        folder_(model, ctx) {}
 
   StatusOr<bool> run() {
-    bool changed = false;
-    Node* node = graph_.nodes().empty() ? nullptr : graph_.nodes().front().get();
-    while (node != nullptr) {
-      if (!node->is("If") && !node->is("Loop") && !node->is("Scan")) {
-        node = graph_.next(node);
-        continue;
-      }
-      // What comes in its place may hold control flow in turn: go on behind the mark.
-      Node* mark = graph_.add_node("Identity", "", {}, {}, node);
-      MEZZO_RETURN_IF_ERROR(replace(*node));
-      node = graph_.next(mark);
-      graph_.erase(mark);
-      ctx_.stats.add("control-flow-unrolled", 1);
-      changed = true;
+    const std::vector<Node*> nodes = graph_.node_list();
+    if (std::none_of(nodes.begin(), nodes.end(),
+                     [](const Node* node) { return is_control_flow(*node); })) {
+      return false;
     }
+    // All of them: what a branch amounts to may be the trip count of a loop behind it.
+    for (Node* node : nodes) MEZZO_RETURN_IF_ERROR(visit(*node));
     MEZZO_RETURN_IF_ERROR(builder_.status());
-    return changed;
+    return true;
   }
 
  private:
+  static bool is_control_flow(const Node& node) {
+    return node.is("If") || node.is("Loop") || node.is("Scan");
+  }
+
+  Status visit(Node& node) {
+    if (is_control_flow(node)) return replace(node);
+    replace_cast_like(node);
+    return folder_.visit(node);
+  }
+
   Status replace(Node& node) {
+    Node* const outer_place = builder_.insertion_point();
+    const std::string outer_scope = builder_.scope();
     builder_.set_insertion_point(&node);
-    scope_ = node.name.empty() ? node.op_type() : node.name;
-    builder_.set_scope(scope_);
+    builder_.set_scope(node.name.empty() ? node.op_type() : node.name);
     for (Graph* body : node.subgraphs()) move_initializers_out(*body);
     StatusOr<std::vector<Value*>> results = node.is("If")     ? replace_if(node)
                                             : node.is("Loop") ? replace_loop(node)
@@ -97,6 +105,9 @@ class Unroller {
       if (node.result(i) != nullptr) graph_.replace_uses(node.result(i), (*results)[i]);
     }
     graph_.erase(&node);
+    builder_.set_insertion_point(outer_place);
+    builder_.set_scope(outer_scope);
+    ctx_.stats.add("control-flow-unrolled", 1);
     return ok_status();
   }
 
@@ -109,6 +120,7 @@ class Unroller {
       const TensorRef data = inner->constant();
       Value* outer = graph_.add_initializer(graph_.unique_name(name), data);
       outer->type = inner->type;
+      if (is_floating(outer->dtype())) folder_.add_weight(outer);
       body.replace_uses(inner, outer);
       if (!inner->has_uses()) body.erase_initializer(inner);
       if (graph_.unique_name(name) == name) graph_.rename(outer, name);
@@ -137,9 +149,11 @@ class Unroller {
       copies.push_back(copy);
     }
     for (Node* copy : copies) {
-      MEZZO_RETURN_IF_ERROR(infer_types(*copy, &model_).with_context(describe(node)));
+      if (!is_control_flow(*copy)) {
+        MEZZO_RETURN_IF_ERROR(infer_types(*copy, &model_).with_context(describe(node)));
+      }
+      MEZZO_RETURN_IF_ERROR(visit(*copy));
     }
-    MEZZO_RETURN_IF_ERROR(fold_nodes(model_, ctx_, copies));
     std::vector<Value*> outputs = mark->operands();
     outputs.resize(body.outputs().size());
     graph_.erase(mark);
@@ -161,14 +175,15 @@ class Unroller {
                            body_of(node, "else_branch", 0, node.results().size()));
     if (const auto condition = number_of(node.operand(0))) {
       ValueMapping mapping;
-      return copy_body(node, *condition != 0 ? *then_branch : *else_branch, scope_ + "/", mapping);
+      return copy_body(node, *condition != 0 ? *then_branch : *else_branch, builder_.scope() + "/",
+                       mapping);
     }
     if (node.operand(0) == nullptr) return invalid_argument(describe(node) + ": has no condition");
     ValueMapping then_values, else_values;
     MEZZO_ASSIGN_OR_RETURN(std::vector<Value*> yes,
-                           copy_body(node, *then_branch, scope_ + "/then/", then_values));
+                           copy_body(node, *then_branch, builder_.scope() + "/then/", then_values));
     MEZZO_ASSIGN_OR_RETURN(std::vector<Value*> no,
-                           copy_body(node, *else_branch, scope_ + "/else/", else_values));
+                           copy_body(node, *else_branch, builder_.scope() + "/else/", else_values));
     Value* condition = builder_.op(
         "Reshape", {node.operand(0), builder_.ints(std::initializer_list<std::int64_t>{})});
     std::vector<Value*> results;
@@ -248,7 +263,7 @@ class Unroller {
       for (std::size_t i = 0; i < carried; ++i) mapping[body->inputs()[i + 2]] = state[i];
       MEZZO_ASSIGN_OR_RETURN(
           const std::vector<Value*> outputs,
-          copy_body(node, *body, scope_ + "/" + std::to_string(trip) + "/", mapping));
+          copy_body(node, *body, builder_.scope() + "/" + std::to_string(trip) + "/", mapping));
       going = outputs[0];
       std::copy_n(outputs.begin() + 1, carried, state.begin());
       for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(outputs[carried + 1 + i]);
@@ -349,7 +364,7 @@ class Unroller {
       }
       MEZZO_ASSIGN_OR_RETURN(
           const std::vector<Value*> outputs,
-          copy_body(node, *body, scope_ + "/" + std::to_string(trip) + "/", mapping));
+          copy_body(node, *body, builder_.scope() + "/" + std::to_string(trip) + "/", mapping));
       std::copy_n(outputs.begin(), form.states, state.begin());
       for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(outputs[form.states + i]);
     }
@@ -367,7 +382,7 @@ class Unroller {
   PassContext& ctx_;
   Graph& graph_;
   Builder builder_;
-  std::string scope_;
+  ConstantFolder folder_;
 };
 
 }  // namespace
