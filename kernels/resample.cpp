@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "compiler/support/text.h"
 
@@ -232,6 +233,69 @@ StatusOr<Resampling> read_resampling(const KernelRequest& request) {
     MEZZO_RETURN_IF_ERROR(make_table(options, stretches[d], axis));
     resampling.axes.push_back(std::move(axis));
   }
+  return resampling;
+}
+
+namespace {
+
+// From tables by index of y to tables by index of x. Taps are in the order of y; those that fill a
+// row up repeat its last (or the row before's) element with weight 0, so that what ascends in one
+// direction ascends in the other.
+Status transpose_axis(ResampledAxis& axis) {
+  const auto used = [&](Int j, Int t) {
+    const auto tap = static_cast<std::size_t>(j * axis.taps + t);
+    const bool outside = !axis.outside.empty() && axis.outside[static_cast<std::size_t>(j)];
+    return !outside && axis.weights[tap] != 0.0;
+  };
+  if (axis.in > kMostTaps) return unimplemented("ResizeGrad: a dim beyond 2^28");
+  std::vector<std::vector<std::pair<Int, double>>> rows(static_cast<std::size_t>(axis.in));
+  std::size_t most = 1;
+  for (Int j = 0; j < axis.out; ++j) {
+    for (Int t = 0; t < axis.taps; ++t) {
+      if (!used(j, t)) continue;
+      const auto tap = static_cast<std::size_t>(j * axis.taps + t);
+      auto& row = rows[static_cast<std::size_t>(axis.indices[tap])];
+      if (!row.empty() && row.back().first == j) {
+        row.back().second += axis.weights[tap];  // the edge's element, taken more than once
+      } else {
+        row.emplace_back(j, axis.weights[tap]);
+      }
+      most = std::max(most, row.size());
+    }
+  }
+  if (static_cast<Int>(most) > kMostTaps / std::max<Int>(axis.in, 1)) {
+    return unimplemented("ResizeGrad: a table of more than 2^28 elements");
+  }
+  std::swap(axis.in, axis.out);
+  axis.taps = static_cast<Int>(most);
+  axis.indices.clear();
+  axis.weights.clear();
+  axis.outside.clear();
+  Int last = 0;
+  for (const auto& row : rows) {
+    for (const auto& [index, weight] : row) {
+      axis.indices.push_back(index);
+      axis.weights.push_back(weight);
+    }
+    if (!row.empty()) last = row.back().first;
+    axis.indices.resize(axis.indices.size() + most - row.size(), last);
+    axis.weights.resize(axis.weights.size() + most - row.size(), 0.0);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+StatusOr<Resampling> read_resampling_grad(const KernelRequest& request) {
+  KernelRequest forward;
+  forward.op = "Resize";
+  forward.attributes = request.attributes;
+  forward.inputs = {request.outputs[0]};
+  forward.outputs = {request.inputs[0]};
+  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(forward));
+  for (ResampledAxis& axis : resampling.axes) MEZZO_RETURN_IF_ERROR(transpose_axis(axis));
+  resampling.nearest = false;
+  resampling.extrapolation = 0.0;
   return resampling;
 }
 

@@ -21,7 +21,7 @@ struct ResampledAxis {
 };
 
 struct Resampling {
-  bool nearest = false;             // one tap of weight 1 everywhere
+  bool nearest = false;             // one tap of weight 1 everywhere; never of a gradient
   std::vector<ResampledAxis> axes;  // ascending; those that keep everything are left out
   double extrapolation = 0.0;
 
@@ -31,6 +31,10 @@ struct Resampling {
 // From a request of operator Resize: operand x, result y, attributes as in kernels/README.md.
 // InvalidArgument: ranks, sizes, scales or modes that make no sense.
 StatusOr<Resampling> read_resampling(const KernelRequest& request);
+
+// From a request of ResizeGrad, dy -> dx with the forward attributes: the transposed tables, so that
+// blending dy by them gives dx. An element of x that no index takes has taps of weight 0.
+StatusOr<Resampling> read_resampling_grad(const KernelRequest& request);
 
 // The layout of an operand and its result, one of which may lie alike in all layouts.
 inline Layout common_layout(const TensorDesc& x, const TensorDesc& y) {

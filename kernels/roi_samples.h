@@ -84,4 +84,19 @@ inline RoiNeighbours roi_neighbours(double at, std::int64_t size) {
   return place;
 }
 
+// MaxRoiPool: first and last pixel of bin `i` of `bins` that divide [start, end], both within the
+// image.
+struct RoiSpan {
+  std::int64_t first, last;
+};
+inline RoiSpan roi_bin_span(double start, double end, std::int64_t i, std::int64_t bins,
+                            std::int64_t size) {
+  const double bin = std::max(end - start + 1, 1.0) / static_cast<double>(bins);
+  const auto clamped = [&](double at) {
+    return static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(size)));
+  };
+  return {clamped(std::floor(static_cast<double>(i) * bin) + start),
+          clamped(std::ceil(static_cast<double>(i + 1) * bin) + start)};
+}
+
 }  // namespace mezzo::kernels

@@ -21,6 +21,14 @@ std::array<double, 4> cubic_weights(double f) {
   return {far(f + 1), near(f), near(1 - f), far(2 - f)};
 }
 
+// Their derivatives by f.
+std::array<double, 4> cubic_slopes(double f) {
+  constexpr double a = -0.75;
+  const auto near = [](double d) { return (3 * (a + 2) * d - 2 * (a + 3)) * d; };
+  const auto far = [](double d) { return (3 * a * d - 10 * a) * d + 8 * a; };
+  return {far(f + 1), near(f), -near(1 - f), -far(2 - f)};
+}
+
 }  // namespace
 
 StatusOr<GridSampler> GridSampler::read(const KernelRequest& request) {
@@ -81,6 +89,14 @@ double GridSampler::reflected(std::size_t dim, double at) const {
   return low + std::min(away, 2 * span - away);
 }
 
+bool GridSampler::is_mirrored(std::size_t dim, double at) const {
+  const auto size = static_cast<double>(sizes_[dim]);
+  const double low = align_corners_ ? 0.0 : -0.5;
+  const double span = align_corners_ ? size - 1 : size;
+  if (span <= 0) return false;
+  return (std::fmod(std::fabs(at - low), 2 * span) > span) != (at < low);
+}
+
 Int GridSampler::inside(std::size_t dim, Int index) const {
   const Int size = sizes_[dim];
   if (index >= 0 && index < size) return index;
@@ -95,21 +111,37 @@ Int GridSampler::inside(std::size_t dim, Int index) const {
 GridSampler::DimTaps GridSampler::along(std::size_t dim, double normal) const {
   const auto size = static_cast<double>(sizes_[dim]);
   double at = align_corners_ ? (normal + 1) / 2 * (size - 1) : ((normal + 1) * size - 1) / 2;
-  if (!std::isfinite(at)) at = -8.0;
+  double slope = align_corners_ ? (size - 1) / 2 : size / 2;
+  if (!std::isfinite(at)) {
+    at = -8.0;
+    slope = 0.0;
+  }
   if (mode_ == Mode::kNearest) at = std::nearbyint(at);
   // Cubic weights are those of the point as given, as in PyTorch; elements are brought inside.
-  if (padding_ == Padding::kBorder && mode_ != Mode::kCubic) at = std::clamp(at, 0.0, size - 1);
-  if (padding_ == Padding::kReflection) at = reflected(dim, at);
+  if (padding_ == Padding::kBorder && mode_ != Mode::kCubic) {
+    if (at <= 0.0 || at >= size - 1) slope = 0.0;
+    at = std::clamp(at, 0.0, size - 1);
+  }
+  if (padding_ == Padding::kReflection) {
+    if (is_mirrored(dim, at)) slope = -slope;
+    at = reflected(dim, at);
+  }
   at = std::clamp(at, -8.0, size + 8.0);  // farther out is all the same
   const double below = std::floor(at);
   const double fraction = at - below;
   const auto first = static_cast<Int>(below);
   DimTaps taps{};
   switch (mode_) {
-    case Mode::kNearest: taps = {1, {static_cast<Int>(std::nearbyint(at))}, {1.0}}; break;
-    case Mode::kLinear: taps = {2, {first, first + 1}, {1 - fraction, fraction}}; break;
+    case Mode::kNearest: taps = {1, {static_cast<Int>(std::nearbyint(at))}, {1.0}, {}}; break;
+    case Mode::kLinear:
+      taps = {2, {first, first + 1}, {1 - fraction, fraction}, {-slope, slope}};
+      break;
     case Mode::kCubic:
-      taps = {4, {first - 1, first, first + 1, first + 2}, cubic_weights(fraction)};
+      taps = {4,
+              {first - 1, first, first + 1, first + 2},
+              cubic_weights(fraction),
+              cubic_slopes(fraction)};
+      for (double& value : taps.slopes) value *= slope;
       break;
   }
   for (int t = 0; t < taps.count; ++t) {
@@ -120,6 +152,14 @@ GridSampler::DimTaps GridSampler::along(std::size_t dim, double normal) const {
 }
 
 void GridSampler::taps_at(const double* point, SampleTaps& taps) const {
+  combine(point, sizes_.size(), taps);
+}
+
+void GridSampler::slopes_at(const double* point, std::size_t dim, SampleTaps& taps) const {
+  combine(point, dim, taps);
+}
+
+void GridSampler::combine(const double* point, std::size_t slope_dim, SampleTaps& taps) const {
   taps.count = 1;
   taps.offsets[0] = 0;
   taps.weights[0] = 1.0;
@@ -134,7 +174,8 @@ void GridSampler::taps_at(const double* point, SampleTaps& taps) const {
     for (int b = 0; b < before; ++b) {
       for (int t = 0; t < next.count; ++t) {
         const Int index = next.indices[static_cast<std::size_t>(t)];
-        const double weight = next.weights[static_cast<std::size_t>(t)];
+        const double weight = (dim == slope_dim ? next.slopes
+                                                : next.weights)[static_cast<std::size_t>(t)];
         if (index < 0 || weight == 0.0) continue;
         const auto to = static_cast<std::size_t>(taps.count++);
         taps.offsets[to] = offsets[static_cast<std::size_t>(b)] * sizes_[dim] + index;

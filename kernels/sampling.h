@@ -32,6 +32,9 @@ class GridSampler {
   // `point` holds dims() numbers of the grid, the last dim's first. Points that are not finite are
   // outside.
   void taps_at(const double* point, SampleTaps& taps) const;
+  // As above, but weights are derivatives by point[dims() - 1 - dim]. Where a point is moved to the
+  // border they are 0; nearest sampling has no slope.
+  void slopes_at(const double* point, std::size_t dim, SampleTaps& taps) const;
 
  private:
   enum class Mode : std::uint8_t { kNearest, kLinear, kCubic };
@@ -41,10 +44,12 @@ class GridSampler {
   struct DimTaps {
     int count;
     std::array<std::int64_t, 4> indices;
-    std::array<double, 4> weights;
+    std::array<double, 4> weights, slopes;
   };
   DimTaps along(std::size_t dim, double normal) const;
+  void combine(const double* point, std::size_t slope_dim, SampleTaps& taps) const;
   double reflected(std::size_t dim, double at) const;
+  bool is_mirrored(std::size_t dim, double at) const;  // reflected() falls where `at` grows
   std::int64_t inside(std::size_t dim, std::int64_t index) const;
 
   std::vector<std::int64_t> sizes_;

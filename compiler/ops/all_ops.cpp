@@ -41,7 +41,8 @@ const Table& table() {
                               contrib_training_ops(),
                               preview_training_ops(),
                               mezzo_ops(),
-                              mezzo_grad_ops()}) {
+                              mezzo_grad_ops(),
+                              mezzo_layer_grad_ops()}) {
       for (const OpDef& op : family) list->push_back(&op);
     }
     std::sort(list->begin(), list->end(), comes_before);

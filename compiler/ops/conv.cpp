@@ -3,6 +3,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
 #include "compiler/ops/image_rules.h"
+#include "compiler/ops/layer_gradients.h"
 #include "compiler/ops/window.h"
 
 namespace mezzo {
@@ -66,7 +67,7 @@ constexpr OpDef kConvOps[] = {
      .precision = kAllow,
      .fp32_operands = bits(2),  // offsets are coordinates
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet},
+     .gradient = grad_deform_conv},
     {.name = "CausalConvWithState",
      .precision = kAllow,
      .padding = kUnpadded,
@@ -76,7 +77,7 @@ constexpr OpDef kConvOps[] = {
      .precision = kInfer,
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,
-     .not_differentiable = kNoRuleYet,
+     .gradient = grad_col2im,
      .lower = lower_col2im},
 };
 

@@ -32,6 +32,7 @@ std::span<const OpDef> contrib_training_ops();
 std::span<const OpDef> preview_training_ops();  // domain ai.onnx.preview.training
 std::span<const OpDef> mezzo_ops();             // domain ai.mezzo: what training needs beside ONNX
 std::span<const OpDef> mezzo_grad_ops();        // domain ai.mezzo: gradients
+std::span<const OpDef> mezzo_layer_grad_ops();  // of images, signals and recurrent layers
 
 // bits(0, 2) = 0b101: operands or results by number.
 template <typename... Index>

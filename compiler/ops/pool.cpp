@@ -3,6 +3,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
 #include "compiler/ops/image_rules.h"
+#include "compiler/ops/layer_gradients.h"
 #include "compiler/ops/reduce_rules.h"
 #include "compiler/ops/window.h"
 
@@ -14,11 +15,18 @@ using enum PadRule;
 
 StatusOr<Gradients> grad_max_pool(GradientContext& ctx) {
   MEZZO_RETURN_IF_ERROR(only_first_result(ctx));
-  if (ctx.node.int_attribute("storage_order", 0) != 0) {
-    return unimplemented(describe(ctx.node) +
-                         ": no gradient for storage_order 1 (column-major indices)");
+  Value* indices = nullptr;
+  if (ctx.node.int_attribute("storage_order", 0) != 0 && ctx.node.result(1) != nullptr) {
+    // Somebody reads column-major indices, MaxPoolGrad row-major ones: pooled once more.
+    auto attributes = forward_attributes(ctx);
+    std::erase_if(attributes, [](const auto& entry) { return entry.first == "storage_order"; });
+    const Node* again =
+        ctx.builder.node("MaxPool", {ctx.node.operand(0)}, 2, std::move(attributes));
+    indices = again->result(1);
+  } else {
+    ctx.node.erase_attribute("storage_order");
+    MEZZO_ASSIGN_OR_RETURN(indices, require_result(ctx, 1, "indices"));
   }
-  MEZZO_ASSIGN_OR_RETURN(Value* const indices, require_result(ctx, 1, "indices"));
   return Gradients{
       op_like(ctx, "MaxPoolGrad", {ctx.result_grads[0], indices}, {}, *ctx.node.operand(0))};
 }
@@ -61,17 +69,17 @@ constexpr OpDef kPoolOps[] = {
     {.name = "LpPool",
      .precision = kDeny,  // sums powers
      .padding = kKeepsZero,
-     .not_differentiable = kNoRuleYet,
+     .gradient = grad_lp_pool,
      .lower = lower_pool},
     {.name = "GlobalLpPool",
      .precision = kDeny,
      .padding = kKeepsZero,
-     .not_differentiable = kNoRuleYet},
+     .gradient = grad_lp_pool},
     {.name = "MaxUnpool",
      .precision = kClear,
      .no_gradient_operands = bits(1, 2),
      .padding = kUnpadded,  // indices count logical elements,
-     .not_differentiable = kNoRuleYet,
+     .gradient = grad_max_unpool,
      .lower = lower_max_unpool},
 };
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/ops/families.h"
+#include "compiler/ops/layer_gradients.h"
 #include "compiler/ops/lowering_helpers.h"
 
 namespace mezzo {
@@ -28,19 +29,19 @@ constexpr OpDef kRnnOps[] = {
      .precision = kAllow,
      .no_gradient_operands = bits(4),
      .padding = kUnpadded,
-     .not_differentiable = kDecomposedRule,
+     .gradient = grad_recurrent,
      .lower = lower_recurrent},
     {.name = "LSTM",
      .precision = kAllow,
      .no_gradient_operands = bits(4),
      .padding = kUnpadded,
-     .not_differentiable = kDecomposedRule,
+     .gradient = grad_recurrent,
      .lower = lower_recurrent},
     {.name = "GRU",
      .precision = kAllow,
      .no_gradient_operands = bits(4),
      .padding = kUnpadded,
-     .not_differentiable = kDecomposedRule,
+     .gradient = grad_recurrent,
      .lower = lower_recurrent},
 };
 

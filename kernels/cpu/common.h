@@ -65,6 +65,7 @@ Prepared prepare_conv(const KernelRequest& request, const Isa& isa);
 Prepared prepare_conv_integer(const KernelRequest& request, const Isa& isa);
 Prepared prepare_qlinear_conv(const KernelRequest& request, const Isa& isa);
 Prepared prepare_recurrent(const KernelRequest& request, const Isa& isa);
+Prepared prepare_recurrent_grad(const KernelRequest& request, const Isa& isa);
 Prepared prepare_group_norm(const KernelRequest& request, const Isa& isa);
 Prepared prepare_rms_norm(const KernelRequest& request, const Isa& isa);
 Prepared prepare_lrn(const KernelRequest& request, const Isa& isa);

@@ -1,4 +1,5 @@
-// Resize of float32, float16 and bfloat16; to the nearest element, of any dtype.
+// Resize of float32, float16 and bfloat16, and its gradient by the transposed tables; to the
+// nearest element, of any dtype.
 //
 // What lies before the first resized dim are planes: units of work of their own. A plane goes
 // through one step per resized dim, in float32, between two buffers of the workspace: along the
@@ -14,7 +15,7 @@
 namespace mezzo::kernels::cpu {
 namespace {
 
-constexpr Int kMostTaps = 64;  // rows blended at once; beyond, the reference is asked
+constexpr Int kMostTaps = 128;  // rows blended at once; beyond, the reference is asked
 
 // x[outer][in][inner] -> y[outer][out][inner], tables tap by tap.
 struct Step {
@@ -138,7 +139,9 @@ Prepared nearest_kernel(const KernelRequest& request, const Isa& isa, const Resa
 }  // namespace
 
 Prepared prepare_resize(const KernelRequest& request, const Isa& isa) {
-  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(request));
+  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, request.op == "ResizeGrad"
+                                                    ? read_resampling_grad(request)
+                                                    : read_resampling(request));
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
   Dims x_dims = x.dims;

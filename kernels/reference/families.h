@@ -59,7 +59,8 @@ PreparedKernel prepare_qlinear_conv(const KernelRequest& request);
 // linear_attention.cpp
 PreparedKernel prepare_linear_attention(const KernelRequest& request);
 
-// recurrent.cpp
+// recurrent.cpp, recurrent_grad.cpp
+PreparedKernel prepare_recurrent_grad(const KernelRequest& request);
 PreparedKernel prepare_recurrent(const KernelRequest& request);
 PreparedKernel prepare_lstm(const KernelRequest& request);
 
@@ -106,6 +107,7 @@ PreparedKernel prepare_average_pool_grad(const KernelRequest& request);
 
 // pool_lp.cpp
 PreparedKernel prepare_lp_pool(const KernelRequest& request);
+PreparedKernel prepare_lp_pool_grad(const KernelRequest& request);
 PreparedKernel prepare_global_lp_pool(const KernelRequest& request);
 
 // movement.cpp, slice.cpp, pad.cpp
@@ -125,7 +127,14 @@ PreparedKernel prepare_fill_zero(const KernelRequest& request);
 PreparedKernel prepare_gather(const KernelRequest& request);
 PreparedKernel prepare_gather_grad(const KernelRequest& request);
 
-// resize.cpp, grid_sample.cpp, roi_pool.cpp, unpool.cpp, deform_conv.cpp
+// resize.cpp, grid_sample.cpp, image_grad.cpp, roi_pool.cpp, roi_grad.cpp, unpool.cpp,
+// deform_conv.cpp
+PreparedKernel prepare_grid_sample_grad(const KernelRequest& request);
+PreparedKernel prepare_affine_grid_grad(const KernelRequest& request);
+PreparedKernel prepare_roi_align_grad(const KernelRequest& request);
+PreparedKernel prepare_max_roi_pool_grad(const KernelRequest& request);
+PreparedKernel prepare_col2im_grad(const KernelRequest& request);
+PreparedKernel prepare_deform_conv_grad(const KernelRequest& request);
 PreparedKernel prepare_resize(const KernelRequest& request);
 PreparedKernel prepare_grid_sample(const KernelRequest& request);
 PreparedKernel prepare_affine_grid(const KernelRequest& request);
@@ -176,6 +185,8 @@ PreparedKernel prepare_adam(const KernelRequest& request);
 PreparedKernel prepare_momentum(const KernelRequest& request);
 
 // signal.cpp
+PreparedKernel prepare_dft_grad(const KernelRequest& request);
+PreparedKernel prepare_stft_grad(const KernelRequest& request);
 PreparedKernel prepare_dft(const KernelRequest& request);
 PreparedKernel prepare_stft(const KernelRequest& request);
 PreparedKernel prepare_mel_weights(const KernelRequest& request);

@@ -87,20 +87,24 @@ struct AffinePlan {
     if (!align_corners) return (2 * at + 1) / size - 1;
     return sizes[d] == 1 ? -1.0 : 2 * at / (size - 1) - 1;
   }
+  // Point p of the grid: the last dim's coordinate first, then 1.
+  void point_at(Int p, double* point) const {
+    const auto k = static_cast<Int>(sizes.size());
+    point[k] = 1.0;
+    for (Int d = k - 1; d >= 0; --d) {
+      const auto dim = static_cast<std::size_t>(d);
+      point[k - 1 - d] = coordinate(dim, p % sizes[dim]);
+      p /= sizes[dim];
+    }
+  }
 };
 
 void run_affine_grid(const AffinePlan& plan, const KernelArguments& arguments) {
   const auto k = static_cast<Int>(plan.sizes.size());
-  double point[kMostSampledDims + 1];  // the last dim's coordinate first, then 1
-  point[k] = 1.0;
+  double point[kMostSampledDims + 1];
   for (Int n = 0; n < plan.batches; ++n) {
     for (Int p = 0; p < plan.points; ++p) {
-      Int rest = p;
-      for (Int d = k - 1; d >= 0; --d) {
-        const auto dim = static_cast<std::size_t>(d);
-        point[k - 1 - d] = plan.coordinate(dim, rest % plan.sizes[dim]);
-        rest /= plan.sizes[dim];
-      }
+      plan.point_at(p, point);
       for (Int row = 0; row < k; ++row) {
         double sum = 0.0;
         for (Int i = 0; i <= k; ++i) {
@@ -113,26 +117,62 @@ void run_affine_grid(const AffinePlan& plan, const KernelArguments& arguments) {
   }
 }
 
+// dtheta: the sum over the points of dgrid (p, 1).
+void run_affine_grid_grad(const AffinePlan& plan, const KernelArguments& arguments) {
+  const auto k = static_cast<Int>(plan.sizes.size());
+  double point[kMostSampledDims + 1];
+  for (Int n = 0; n < plan.batches; ++n) {
+    double sums[kMostSampledDims * (kMostSampledDims + 1)] = {};
+    for (Int p = 0; p < plan.points; ++p) {
+      plan.point_at(p, point);
+      for (Int row = 0; row < k; ++row) {
+        const double dy =
+            plan.grid.read<double>(arguments.inputs[0], (n * plan.points + p) * k + row);
+        for (Int i = 0; i <= k; ++i) sums[row * (k + 1) + i] += dy * point[i];
+      }
+    }
+    for (Int i = 0; i < k * (k + 1); ++i) {
+      plan.theta.write<double>(arguments.outputs[0], n * k * (k + 1) + i, sums[i]);
+    }
+  }
+}
+
+PreparedKernel affine_kernel(const Operands& operands, bool gradient) {
+  const TensorDesc& theta_desc = gradient ? operands.out(0) : operands.in(0);
+  const TensorDesc& grid_desc = gradient ? operands.in(0) : operands.out(0);
+  MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
+  const Dims& theta = theta_desc.dims;
+  const Dims& grid = grid_desc.dims;
+  if (theta.size() != 3 || theta[1] < 2 || theta[1] > 3 || theta[2] != theta[1] + 1) {
+    return operands.error("theta: expected dims [N,2,3] or [N,3,4]");
+  }
+  if (static_cast<Int>(grid.size()) != theta[1] + 2 || grid[0] != theta[0] ||
+      grid.back() != theta[1]) {
+    return operands.error("the grid does not go with theta");
+  }
+  AffinePlan plan{Elements(theta_desc), Elements(grid_desc), Dims(grid.begin() + 1, grid.end() - 1),
+                  grid[0]};
+  for (const Int size : plan.sizes) plan.points *= size;
+  MEZZO_ASSIGN_OR_RETURN(plan.align_corners, operands.flag("align_corners", false));
+  return make_kernel([plan, gradient](const KernelArguments& arguments) {
+    if (gradient) {
+      run_affine_grid_grad(plan, arguments);
+    } else {
+      run_affine_grid(plan, arguments);
+    }
+  });
+}
+
 }  // namespace
 
 PreparedKernel prepare_affine_grid(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "theta:f -> grid:f"));
-  MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  const Dims& theta = operands.in(0).dims;
-  const Dims& grid = operands.out(0).dims;
-  if (theta.size() != 3 || theta[1] < 2 || theta[1] > 3 || theta[2] != theta[1] + 1) {
-    return operands.in_error(0, "expected dims [N,2,3] or [N,3,4]");
-  }
-  if (static_cast<Int>(grid.size()) != theta[1] + 2 || grid[0] != theta[0] ||
-      grid.back() != theta[1]) {
-    return operands.out_error(0, "does not go with theta");
-  }
-  AffinePlan plan{Elements(operands.in(0)), Elements(operands.out(0)),
-                  Dims(grid.begin() + 1, grid.end() - 1), grid[0]};
-  for (const Int size : plan.sizes) plan.points *= size;
-  MEZZO_ASSIGN_OR_RETURN(plan.align_corners, operands.flag("align_corners", false));
-  return make_kernel(
-      [plan](const KernelArguments& arguments) { run_affine_grid(plan, arguments); });
+  return affine_kernel(operands, false);
+}
+
+PreparedKernel prepare_affine_grid_grad(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dgrid:f -> dtheta:f"));
+  return affine_kernel(operands, true);
 }
 
 }  // namespace mezzo::kernels::reference

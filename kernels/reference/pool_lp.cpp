@@ -1,4 +1,5 @@
-// LpPool and GlobalLpPool: y = (sum over the window of |x|^p)^(1/p). Padding adds nothing.
+// LpPool, GlobalLpPool and LpPool's gradient: y = (sum over the window of |x|^p)^(1/p). Padding
+// adds nothing.
 #include <cmath>
 
 #include "compiler/support/text.h"
@@ -20,6 +21,13 @@ struct Norm {
   double root(double sum) const {
     if (p == 1.0) return sum;
     return p == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / p);
+  }
+  // dy/dx = sign(x) (|x| / y)^(p - 1); 0 where a window holds zeros alone, and at kinks.
+  double slope(double x, double y) const {
+    if (x == 0.0 || y == 0.0) return 0.0;
+    const double ratio = x / y;
+    if (p == 2.0) return ratio;
+    return std::copysign(p == 1.0 ? 1.0 : std::pow(std::fabs(ratio), p - 1.0), x);
   }
 };
 
@@ -47,6 +55,36 @@ PreparedKernel prepare_lp_pool(const KernelRequest& request) {
       y.write<double>(arguments.outputs[0], place, norm.root(sum));
     });
   });
+}
+
+// Workspace: dx as doubles.
+PreparedKernel prepare_lp_pool_grad(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands,
+                         Operands::check(request, "dy:f x:f y:f -> dx:f"));
+  const Dims& dims = operands.in(1).dims;
+  MEZZO_ASSIGN_OR_RETURN(const PoolShape shape, read_pool(operands, operands.in(1)));
+  MEZZO_ASSIGN_OR_RETURN(const Norm norm, read_norm(operands));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(0, pooled_dims(dims, shape.windows)));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(2, pooled_dims(dims, shape.windows)));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
+  return make_kernel(
+      [shape, norm, dy = Elements(operands.in(0)), x = Elements(operands.in(1)),
+       y = Elements(operands.in(2)), dx = Elements(operands.out(0))](
+          const KernelArguments& arguments) {
+        auto* sums = static_cast<double*>(arguments.workspace);
+        std::fill_n(sums, dx.count(), 0.0);
+        const std::int64_t pixels = shape.windows.in_pixels();
+        for_each_window(shape, [&](std::int64_t plane, const auto& window, std::int64_t place) {
+          const double gradient = dy.read<double>(arguments.inputs[0], place);
+          const double pooled = y.read<double>(arguments.inputs[2], place);
+          for_each_inside(shape.windows, window, [&](std::int64_t pixel) {
+            const std::int64_t at = plane * pixels + pixel;
+            sums[at] += gradient * norm.slope(x.read<double>(arguments.inputs[1], at), pooled);
+          });
+        });
+        dx.pack(sums, arguments.outputs[0]);
+      },
+      doubles_bytes(operands.in(1).elems()));
 }
 
 PreparedKernel prepare_global_lp_pool(const KernelRequest& request) {

@@ -1,4 +1,4 @@
-// Resize. To the nearest element: elements are moved. Otherwise axis by axis in double, rounded
+// Resize, and its gradient by the transposed tables. To the nearest element: elements are moved. Otherwise axis by axis in double, rounded
 // once at the end; integers are rounded to the nearest, ties to even, and saturate.
 //
 // Workspace: two tensors of doubles, as large as the largest step between two axes.
@@ -74,10 +74,12 @@ PreparedKernel prepare_resize(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
   const bool both_matter = operands.in(0).layout_matters() && operands.out(0).layout_matters();
   if (both_matter && operands.in(0).layout != operands.out(0).layout) {
-    return unimplemented("Resize: operand and result in different layouts");
+    return unimplemented(operands.op() + ": operand and result in different layouts");
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
-  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, read_resampling(request));
+  MEZZO_ASSIGN_OR_RETURN(Resampling resampling, request.op == "ResizeGrad"
+                                                    ? read_resampling_grad(request)
+                                                    : read_resampling(request));
   Dims dims = operands.in(0).dims;
   Dims result = operands.out(0).dims;
   to_memory_order(common_layout(operands.in(0), operands.out(0)), resampling, dims, result);

@@ -158,19 +158,6 @@ PreparedKernel prepare_roi_align(const KernelRequest& request) {
 
 namespace {
 
-// First and last pixel of bin `i` of `bins` that divide [start, end], both within the image.
-struct Span {
-  Int first, last;
-};
-Span bin_span(double start, double end, Int i, Int bins, Int size) {
-  const double bin = std::max(end - start + 1, 1.0) / static_cast<double>(bins);
-  const auto clamped = [&](double at) {
-    return static_cast<Int>(std::clamp(at, 0.0, static_cast<double>(size)));
-  };
-  return {clamped(std::floor(static_cast<double>(i) * bin) + start),
-          clamped(std::ceil(static_cast<double>(i + 1) * bin) + start)};
-}
-
 template <typename T>
 Status pool(const RoiPlan& plan, const KernelArguments& arguments) {
   const T* x = static_cast<const T*>(arguments.inputs[0]);
@@ -193,9 +180,9 @@ Status pool(const RoiPlan& plan, const KernelArguments& arguments) {
     for (Int c = 0; c < plan.channels; ++c) {
       const T* from = x + (image * plan.channels + c) * plan.height * plan.width;
       for (Int p = 0; p < plan.rows; ++p) {
-        const Span down = bin_span(at[1], at[3], p, plan.rows, plan.height);
+        const RoiSpan down = roi_bin_span(at[1], at[3], p, plan.rows, plan.height);
         for (Int q = 0; q < plan.columns; ++q) {
-          const Span across = bin_span(at[0], at[2], q, plan.columns, plan.width);
+          const RoiSpan across = roi_bin_span(at[0], at[2], q, plan.columns, plan.width);
           const bool empty = down.first >= down.last || across.first >= across.last;
           double most = empty ? 0.0 : -std::numeric_limits<double>::infinity();
           for (Int h = down.first; h < down.last; ++h) {

@@ -99,9 +99,9 @@ struct ColumnPlan {
   Dims image, block_shape, counts, strides, dilations, pads;  // per image dim; pads: begins
 };
 
-// Adds the columns of one channel, x[B, L], to its image.
-template <typename T>
-void add_columns(const ColumnPlan& plan, const T* x, double* image) {
+// visit(column, pixel) for all columns of a channel [B, L] that lie on a pixel of its image.
+template <typename Visit>
+void for_each_column(const ColumnPlan& plan, Visit&& visit) {
   const std::size_t rank = plan.image.size();
   std::array<Int, kMaxRank> tap{};
   for (Int b = 0; b < plan.block; ++b) {
@@ -115,7 +115,7 @@ void add_columns(const ColumnPlan& plan, const T* x, double* image) {
         place = place * plan.image[d] + i;
         if (!inside) break;
       }
-      if (inside) image[place] += decode(x[b * plan.blocks + l]);
+      if (inside) visit(b * plan.blocks + l, place);
       for (std::size_t d = rank; d > 0 && ++at[d - 1] == plan.counts[d - 1]; --d) at[d - 1] = 0;
     }
     for (std::size_t d = rank; d > 0 && ++tap[d - 1] == plan.block_shape[d - 1]; --d) {
@@ -124,21 +124,15 @@ void add_columns(const ColumnPlan& plan, const T* x, double* image) {
   }
 }
 
-}  // namespace
-
-// Every element of a block is added to the pixel it was taken from: in double, rounded once.
-// Integers beyond 2^53 are not exact.
-PreparedKernel prepare_col2im(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
+StatusOr<ColumnPlan> read_columns(const Operands& operands, const Dims& columns, const Dims& image) {
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
-  MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
-  MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 3, 3));
-  const Dims& x = operands.in(0).dims;
-  const Dims& y = operands.out(0).dims;
-  if (y.size() < 3) return operands.out_error(0, "expected rank 3 or more, got " + format_dims(y));
-  const std::size_t rank = y.size() - 2;
+  if (columns.size() != 3 || image.size() < 3) {
+    return operands.error("expected columns of rank 3 and an image of rank 3 or more, got " +
+                          format_dims(columns) + " and " + format_dims(image));
+  }
+  const std::size_t rank = image.size() - 2;
   ColumnPlan plan;
-  plan.image.assign(y.begin() + 2, y.end());
+  plan.image.assign(image.begin() + 2, image.end());
   MEZZO_ASSIGN_OR_RETURN(plan.block_shape, positive_list(operands, "block_shape", rank, 1, 1));
   MEZZO_ASSIGN_OR_RETURN(plan.strides, positive_list(operands, "strides", rank, 1, 1));
   MEZZO_ASSIGN_OR_RETURN(plan.dilations, positive_list(operands, "dilations", rank, 1, 1));
@@ -155,13 +149,26 @@ PreparedKernel prepare_col2im(const KernelRequest& request) {
     plan.blocks *= fits ? plan.counts[d] : 1;
     plan.pixels *= plan.image[d];
   }
-  plan.batches = x[0];
-  plan.channels = y[1];
-  if (!fits || y[0] != x[0] || plan.blocks != x[2] || x[1] % plan.block != 0 ||
-      x[1] / plan.block != y[1]) {
-    return operands.error("x " + format_dims(x) + ", blocks of " + format_dims(plan.block_shape) +
-                          " and the result " + format_dims(y) + " do not go together");
+  plan.batches = image[0];
+  plan.channels = image[1];
+  if (!fits || image[0] != columns[0] || plan.blocks != columns[2] ||
+      columns[1] % plan.block != 0 || columns[1] / plan.block != image[1]) {
+    return operands.error("columns " + format_dims(columns) + ", blocks of " +
+                          format_dims(plan.block_shape) + " and the image " + format_dims(image) +
+                          " do not go together");
   }
+  return plan;
+}
+
+}  // namespace
+
+// Every element of a block is added to the pixel it was taken from: in double, rounded once.
+// Integers beyond 2^53 are not exact.
+PreparedKernel prepare_col2im(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v -> y:v"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
+  MEZZO_ASSIGN_OR_RETURN(const ColumnPlan plan,
+                         read_columns(operands, operands.in(0).dims, operands.out(0).dims));
   return make_kernel(
       [plan, dtype = operands.in(0).dtype,
        result = Elements(operands.out(0))](const KernelArguments& arguments) {
@@ -171,7 +178,10 @@ PreparedKernel prepare_col2im(const KernelRequest& request) {
           const T* x = static_cast<const T*>(arguments.inputs[0]);
           for (Int nc = 0; nc < plan.batches * plan.channels; ++nc) {
             std::fill_n(image, plan.pixels, 0.0);
-            add_columns(plan, x + nc * plan.block * plan.blocks, image);
+            const T* columns = x + nc * plan.block * plan.blocks;
+            for_each_column(plan, [&](Int column, Int pixel) {
+              image[pixel] += static_cast<double>(decode(columns[column]));
+            });
             for (Int p = 0; p < plan.pixels; ++p) {
               result.write<double>(arguments.outputs[0], nc * plan.pixels + p, image[p]);
             }
@@ -179,6 +189,23 @@ PreparedKernel prepare_col2im(const KernelRequest& request) {
         });
       },
       doubles_bytes(plan.pixels));
+}
+
+// dy, the image's gradient, goes to every column that lies on the pixel.
+PreparedKernel prepare_col2im_grad(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f -> dx:f"));
+  MEZZO_ASSIGN_OR_RETURN(const ColumnPlan plan,
+                         read_columns(operands, operands.out(0).dims, operands.in(0).dims));
+  return make_kernel([plan, dy = Elements(operands.in(0)),
+                      dx = Elements(operands.out(0))](const KernelArguments& arguments) {
+    for (Int i = 0; i < dx.count(); ++i) dx.write<double>(arguments.outputs[0], i, 0.0);
+    for (Int nc = 0; nc < plan.batches * plan.channels; ++nc) {
+      for_each_column(plan, [&](Int column, Int pixel) {
+        dx.write<double>(arguments.outputs[0], nc * plan.block * plan.blocks + column,
+                         dy.read<double>(arguments.inputs[0], nc * plan.pixels + pixel));
+      });
+    }
+  });
 }
 
 }  // namespace mezzo::kernels::reference

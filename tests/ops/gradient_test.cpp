@@ -31,9 +31,10 @@ struct Loss {
   }
 };
 
-// Split's results all take a gradient; of the others the first does, the rest are statistics.
+// The results of Split and of recurrent layers all take a gradient; of the others the first does,
+// the rest are statistics.
 bool takes_gradient(const Node& node, std::size_t result) {
-  return result == 0 || node.is("Split");
+  return result == 0 || node.is("Split") || node.is("RNN") || node.is("GRU") || node.is("LSTM");
 }
 
 class GradientCheck {

@@ -87,7 +87,9 @@ void add_images(std::vector<OpSample>& samples) {
   samples.push_back({.op = "GridSample", .operands = {f({1, 2, 3, 3}), f({1, 2, 2, 2}, -1, 1)}});
   samples.push_back({.op = "AffineGrid", .operands = {f({1, 2, 3}), ints({1, 1, 2, 3})}});
   samples.push_back(
-      {.op = "RoiAlign", .operands = {f({1, 2, 4, 4}), f({2, 4}, 0, 3), integers({2}, {0, 0})}});
+      {.op = "RoiAlign",
+       .operands = {f({1, 2, 4, 4}), constant({2, 4}, {0.2, 0.4, 2.7, 3.1, 1.1, 0, 3.2, 1.9}),
+                    integers({2}, {0, 0})}});
   samples.push_back(
       {.op = "MaxRoiPool",
        .operands = {f({1, 2, 4, 4}), integers({1, 5}, {0, 0, 1, 2, 3}, DType::kFloat32)},

@@ -105,6 +105,7 @@ std::vector<OpSample> all_samples() {
   add_movement_samples(samples);
   add_index_samples(samples);
   add_recurrent_samples(samples);
+  add_layer_gradient_samples(samples);
   add_mezzo_samples(samples);
   return samples;
 }

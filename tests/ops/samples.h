@@ -76,6 +76,7 @@ void add_layer_samples(std::vector<OpSample>& samples);  // contractions, convol
 void add_movement_samples(std::vector<OpSample>& samples);   // movement, reductions, shapes
 void add_index_samples(std::vector<OpSample>& samples);      // scattering, selection, images
 void add_recurrent_samples(std::vector<OpSample>& samples);  // recurrent, quantised, signals, draws
+void add_layer_gradient_samples(std::vector<OpSample>& samples);  // more forms of layers, images
 void add_mezzo_samples(std::vector<OpSample>& samples);      // ai.mezzo and com.microsoft
 
 }  // namespace mezzo::test

@@ -1,0 +1,74 @@
+#include "kernels/recurrent_grad.h"
+
+#include <string>
+
+#include "compiler/support/text.h"
+
+namespace mezzo::kernels {
+namespace {
+
+// The forward operator's request, with the descriptions of dy where its results stand.
+KernelRequest forward_request(const KernelRequest& request) {
+  KernelRequest forward;
+  forward.op = request.op.substr(0, request.op.size() - std::string_view("Grad").size());
+  forward.attributes = request.attributes;
+  forward.inputs.assign(request.inputs.begin() + kRecurrentGradForward, request.inputs.end());
+  forward.outputs.assign(request.inputs.begin(), request.inputs.begin() + kRecurrentGradForward);
+  return forward;
+}
+
+bool slope_is_told(const ActivationChoice& choice) {
+  const bool bends =
+      choice.kind == RecurrentActivation::kElu || choice.kind == RecurrentActivation::kLeakyRelu;
+  return !bends || choice.alpha >= 0.0;
+}
+
+}  // namespace
+
+StatusOr<RecurrentForm> read_recurrent_grad(const KernelRequest& request) {
+  if (request.inputs.size() < kRecurrentGradForward + 3) {
+    return invalid_argument(request.op + ": expected at least 6 operands");
+  }
+  MEZZO_ASSIGN_OR_RETURN(RecurrentForm form, read_recurrent(forward_request(request)));
+  for (const ActivationChoice& choice : form.activations) {
+    if (slope_is_told(choice)) continue;
+    return unimplemented(request.op + ": attribute 'activation_alpha': no gradient for " +
+                         std::to_string(choice.alpha) + ", expected 0 or more");
+  }
+  for (std::size_t i = 0; i < request.outputs.size() && i < kRecurrentGradResults; ++i) {
+    const TensorDesc& result = request.outputs[i];
+    const std::size_t like = recurrent_grad_like(i);
+    if (!result.present()) continue;
+    if (like >= request.inputs.size() || !request.inputs[like].present()) {
+      return invalid_argument(request.op + ", result " + std::to_string(i) +
+                              ": the layer has no such operand");
+    }
+    if (result.dims != request.inputs[like].dims || result.layout != Layout::kRowMajor) {
+      return invalid_argument(request.op + ", result " + std::to_string(i) + ": expected dims " +
+                              format_dims(request.inputs[like].dims) + ", got " +
+                              format_dims(result.dims));
+    }
+  }
+  return form;
+}
+
+double activation_slope(const ActivationChoice& activation, double y) {
+  const double alpha = activation.alpha;
+  switch (activation.kind) {
+    case RecurrentActivation::kAffine: return alpha;
+    case RecurrentActivation::kElu: return y > 0.0 ? 1.0 : y + alpha;
+    case RecurrentActivation::kHardSigmoid: return y > 0.0 && y < 1.0 ? alpha : 0.0;
+    case RecurrentActivation::kLeakyRelu: return y > 0.0 ? 1.0 : alpha;
+    case RecurrentActivation::kRelu: return y > 0.0 ? 1.0 : 0.0;
+    case RecurrentActivation::kScaledTanh:
+      return alpha == 0.0 ? 0.0 : activation.beta * (alpha - y * y / alpha);
+    case RecurrentActivation::kSigmoid: return y * (1.0 - y);
+    case RecurrentActivation::kSoftplus: return -std::expm1(-y);
+    case RecurrentActivation::kSoftsign: return (1.0 - std::fabs(y)) * (1.0 - std::fabs(y));
+    case RecurrentActivation::kTanh: return 1.0 - y * y;
+    case RecurrentActivation::kThresholdedRelu: return y != 0.0 ? 1.0 : 0.0;
+  }
+  return 0.0;
+}
+
+}  // namespace mezzo::kernels
