@@ -14,7 +14,8 @@
 //         r' = n' (h R_h^T + rb) f' (linear_before_reset) or (n' R_h) h_prev f'
 //   dh_prev += a' R;  dw = a'^T x, dr = a'^T h_prev, db = sum of a', dx = a' W
 //
-// A clipped input has slope 0. Steps beyond a sequence's length take no part, as in the forward run.
+// A clipped input has slope 0. Steps beyond a sequence's length take no part, as in the forward
+// run.
 #pragma once
 
 #include <algorithm>

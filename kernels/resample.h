@@ -32,8 +32,8 @@ struct Resampling {
 // InvalidArgument: ranks, sizes, scales or modes that make no sense.
 StatusOr<Resampling> read_resampling(const KernelRequest& request);
 
-// From a request of ResizeGrad, dy -> dx with the forward attributes: the transposed tables, so that
-// blending dy by them gives dx. An element of x that no index takes has taps of weight 0.
+// From a request of ResizeGrad, dy -> dx with the forward attributes: the transposed tables, so
+// that blending dy by them gives dx. An element of x that no index takes has taps of weight 0.
 StatusOr<Resampling> read_resampling_grad(const KernelRequest& request);
 
 // The layout of an operand and its result, one of which may lie alike in all layouts.

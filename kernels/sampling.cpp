@@ -174,8 +174,8 @@ void GridSampler::combine(const double* point, std::size_t slope_dim, SampleTaps
     for (int b = 0; b < before; ++b) {
       for (int t = 0; t < next.count; ++t) {
         const Int index = next.indices[static_cast<std::size_t>(t)];
-        const double weight = (dim == slope_dim ? next.slopes
-                                                : next.weights)[static_cast<std::size_t>(t)];
+        const double weight =
+            (dim == slope_dim ? next.slopes : next.weights)[static_cast<std::size_t>(t)];
         if (index < 0 || weight == 0.0) continue;
         const auto to = static_cast<std::size_t>(taps.count++);
         taps.offsets[to] = offsets[static_cast<std::size_t>(b)] * sizes_[dim] + index;

@@ -71,8 +71,8 @@ StatusOr<Gradients> grad_roi(GradientContext& ctx) {
   Gradients grads = no_gradients(ctx);
   std::vector<Value*> operands = {ctx.result_grads[0]};
   for (Value* operand : ctx.node.operands()) operands.push_back(operand);
-  grads[0] = op_like(ctx, ctx.node.op_type() + "Grad", std::move(operands),
-                     forward_attributes(ctx), *ctx.node.operand(0));
+  grads[0] = op_like(ctx, ctx.node.op_type() + "Grad", std::move(operands), forward_attributes(ctx),
+                     *ctx.node.operand(0));
   return grads;
 }
 
@@ -80,8 +80,8 @@ StatusOr<Gradients> grad_deform_conv(GradientContext& ctx) {
   const Node& node = ctx.node;
   Value* dy = ctx.result_grads[0];
   MEZZO_ASSIGN_OR_RETURN(const LoweredOp lowered, lowered_form(ctx));
-  const bool others = ctx.wanted[0] || ctx.wanted[1] || ctx.wanted[2] ||
-                      (ctx.wanted.size() > 4 && ctx.wanted[4]);
+  const bool others =
+      ctx.wanted[0] || ctx.wanted[1] || ctx.wanted[2] || (ctx.wanted.size() > 4 && ctx.wanted[4]);
   Gradients grads = no_gradients(ctx);
   if (others) {
     grads = grads_of(ctx, "DeformConvGrad",
@@ -168,15 +168,14 @@ StatusOr<Gradients> grad_lp_pool(GradientContext& ctx) {
 StatusOr<Gradients> grad_dft(GradientContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const LoweredOp lowered, lowered_form(ctx));
   Gradients grads = no_gradients(ctx);
-  grads[0] = op_like(ctx, "DFTGrad", {ctx.result_grads[0]}, attributes_of(lowered),
-                     *ctx.node.operand(0));
+  grads[0] =
+      op_like(ctx, "DFTGrad", {ctx.result_grads[0]}, attributes_of(lowered), *ctx.node.operand(0));
   return grads;
 }
 
 StatusOr<Gradients> grad_stft(GradientContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const LoweredOp lowered, lowered_form(ctx));
-  return grads_of(ctx, "STFTGrad",
-                  {ctx.result_grads[0], ctx.node.operand(0), ctx.node.operand(2)},
+  return grads_of(ctx, "STFTGrad", {ctx.result_grads[0], ctx.node.operand(0), ctx.node.operand(2)},
                   attributes_of(lowered), {0, 2});
 }
 

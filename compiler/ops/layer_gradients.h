@@ -1,6 +1,6 @@
 // Private to compiler/ops: gradient rules of layers whose gradient is a node of ours that goes back
-// the way the forward kernel came, with the forward node's attributes in their lowered form: images,
-// regions, signals, pools, recurrent layers.
+// the way the forward kernel came, with the forward node's attributes in their lowered form:
+// images, regions, signals, pools, recurrent layers.
 #pragma once
 
 #include "compiler/ops/op_def.h"

@@ -23,8 +23,8 @@ struct FloatMath {
   void pack(const float* b, Int k_stride, Int j_stride, Int columns, Int depth, float* to) const {
     pack_panels(*isa, kKind, b, k_stride, j_stride, columns, depth, to, threads);
   }
-  void multiply(Int rows, Int columns, Int depth, const float* a, Int a_stride,
-                const float* panels, float* c, Int c_stride) const {
+  void multiply(Int rows, Int columns, Int depth, const float* a, Int a_stride, const float* panels,
+                float* c, Int c_stride) const {
     const Product product = {kKind, rows, columns, depth, a_stride, c_stride};
     run_product(*isa, product, a, panels, c, threads);
   }
@@ -37,8 +37,7 @@ struct FloatMath {
       return;
     }
     for (Int i = 0; i < n; ++i) {
-      values[i] =
-          static_cast<float>(apply_activation(choice, static_cast<double>(values[i])));
+      values[i] = static_cast<float>(apply_activation(choice, static_cast<double>(values[i])));
     }
   }
   template <typename Body>
@@ -59,15 +58,13 @@ struct Plan {
   Status run(const KernelArguments& arguments) const {
     const Isa& isa = *math.isa;
     RecurrentGradArrays<float> arrays;
-    arrays.lengths =
-        static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentGradLengths));
+    arrays.lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentGradLengths));
     MEZZO_RETURN_IF_ERROR(check_lengths(form, op, arrays.lengths));
     Room<float> room(static_cast<float*>(arguments.workspace));
     for (std::size_t i = 0; i < kRecurrentGradOperands; ++i) {
       if (i == kRecurrentGradLengths || !in[i].present()) continue;
       float* numbers = in[i].dtype == DType::kFloat32 ? nullptr : room.take(in[i].elems());
-      arrays.in[i] =
-          floats(isa, in[i].dtype, in_buffer(arguments, i), 0, in[i].elems(), numbers);
+      arrays.in[i] = floats(isa, in[i].dtype, in_buffer(arguments, i), 0, in[i].elems(), numbers);
     }
     for (std::size_t i = 0; i < kRecurrentGradResults; ++i) {
       if (out_buffer(arguments, i) == nullptr) continue;

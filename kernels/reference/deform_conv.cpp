@@ -86,12 +86,12 @@ double mask_at(const DeformPlan& plan, const DeformBuffers& in, TapPlace place) 
 Bilinear taps_at(const DeformPlan& plan, const DeformBuffers& in, TapPlace place, Int tap,
                  double factor) {
   const Int p = place.pixel / plan.across.out, q = place.pixel % plan.across.out;
-  const double row = static_cast<double>(plan.down.position(p, tap / plan.across.kernel)) +
-                     plan.offset.read<double>(
-                         in.offset, 2 * place.at * plan.out_pixels() + place.pixel);
-  const double column = static_cast<double>(plan.across.position(q, tap % plan.across.kernel)) +
-                        plan.offset.read<double>(
-                            in.offset, (2 * place.at + 1) * plan.out_pixels() + place.pixel);
+  const double row =
+      static_cast<double>(plan.down.position(p, tap / plan.across.kernel)) +
+      plan.offset.read<double>(in.offset, 2 * place.at * plan.out_pixels() + place.pixel);
+  const double column =
+      static_cast<double>(plan.across.position(q, tap % plan.across.kernel)) +
+      plan.offset.read<double>(in.offset, (2 * place.at + 1) * plan.out_pixels() + place.pixel);
   return bilinear(row, column, plan.down.in, plan.across.in, factor);
 }
 
@@ -250,8 +250,8 @@ void run_deform_grad(const DeformGradPlan& plan, const KernelArguments& argument
       look(plan, in, n, pixel, seen);
       std::fill_n(dseen, plan.channels * plan.taps(), 0.0);
       for (Int m = 0; m < plan.results; ++m) {
-        const double dy = plan.dy.read<double>(
-            arguments.inputs[0], (n * plan.results + m) * plan.out_pixels() + pixel);
+        const double dy = plan.dy.read<double>(arguments.inputs[0],
+                                               (n * plan.results + m) * plan.out_pixels() + pixel);
         const Int part = m / (plan.results / plan.groups) * depth;
         for (Int i = 0; i < depth; ++i) {
           sums[1][m * depth + i] += dy * seen[part + i];
@@ -278,8 +278,7 @@ void run_deform_grad(const DeformGradPlan& plan, const KernelArguments& argument
 PreparedKernel prepare_deform_conv_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(
       const Operands operands,
-      Operands::check(request,
-                      "dy:f x:f w:f offset:f mask?:f -> dx?:f dw?:f doffset?:f dmask?:f"));
+      Operands::check(request, "dy:f x:f w:f offset:f mask?:f -> dx?:f dw?:f doffset?:f dmask?:f"));
   DeformGradPlan plan(operands);
   MEZZO_RETURN_IF_ERROR(read_deform(operands, operands.in(1), operands.in(2), plan));
   MEZZO_RETURN_IF_ERROR(operands.expect_in(0, result_dims(plan)));
@@ -293,9 +292,8 @@ PreparedKernel prepare_deform_conv_grad(const KernelRequest& request) {
     if (!like.present()) return operands.out_error(i, "there is no mask");
     MEZZO_RETURN_IF_ERROR(operands.expect_out(i, like.dims));
   }
-  return make_kernel(
-      [plan](const KernelArguments& arguments) { run_deform_grad(plan, arguments); },
-      doubles_bytes(elems));
+  return make_kernel([plan](const KernelArguments& arguments) { run_deform_grad(plan, arguments); },
+                     doubles_bytes(elems));
 }
 
 }  // namespace mezzo::kernels::reference

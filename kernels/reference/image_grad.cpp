@@ -42,9 +42,9 @@ struct GridGradPlan {
       for (Int c = 0; c < channels; ++c) {
         double along = 0.0;
         for (std::size_t t = 0; t < static_cast<std::size_t>(taps.count); ++t) {
-          along += taps.weights[t] *
-                   x.read<double>(arguments.inputs[1],
-                                  (n * channels + c) * in_pixels + taps.offsets[t]);
+          along +=
+              taps.weights[t] *
+              x.read<double>(arguments.inputs[1], (n * channels + c) * in_pixels + taps.offsets[t]);
         }
         sum += along * gradient(c);
       }
@@ -70,9 +70,8 @@ struct GridGradPlan {
 
 // Workspace: the sums of one image.
 PreparedKernel prepare_grid_sample_grad(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(
-      const Operands operands,
-      Operands::check(request, "dy:f x:f grid:f -> dx?:f dgrid?:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands,
+                         Operands::check(request, "dy:f x:f grid:f -> dx?:f dgrid?:f"));
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
   KernelRequest forward;
   forward.op = "GridSample";
@@ -82,9 +81,8 @@ PreparedKernel prepare_grid_sample_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(GridSampler sampler, GridSampler::read(forward));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(1).dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, operands.in(2).dims));
-  GridGradPlan plan{std::move(sampler),        Elements(operands.in(0)),
-                    Elements(operands.in(1)),  Elements(operands.in(2)),
-                    Elements(operands.out(0)), Elements(operands.out(1))};
+  GridGradPlan plan{std::move(sampler),       Elements(operands.in(0)),  Elements(operands.in(1)),
+                    Elements(operands.in(2)), Elements(operands.out(0)), Elements(operands.out(1))};
   const Dims& x = operands.in(1).dims;
   plan.batches = x[0];
   plan.channels = x[1];

@@ -59,8 +59,7 @@ PreparedKernel prepare_lp_pool(const KernelRequest& request) {
 
 // Workspace: dx as doubles.
 PreparedKernel prepare_lp_pool_grad(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Operands operands,
-                         Operands::check(request, "dy:f x:f y:f -> dx:f"));
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f x:f y:f -> dx:f"));
   const Dims& dims = operands.in(1).dims;
   MEZZO_ASSIGN_OR_RETURN(const PoolShape shape, read_pool(operands, operands.in(1)));
   MEZZO_ASSIGN_OR_RETURN(const Norm norm, read_norm(operands));
@@ -69,8 +68,8 @@ PreparedKernel prepare_lp_pool_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   return make_kernel(
       [shape, norm, dy = Elements(operands.in(0)), x = Elements(operands.in(1)),
-       y = Elements(operands.in(2)), dx = Elements(operands.out(0))](
-          const KernelArguments& arguments) {
+       y = Elements(operands.in(2)),
+       dx = Elements(operands.out(0))](const KernelArguments& arguments) {
         auto* sums = static_cast<double*>(arguments.workspace);
         std::fill_n(sums, dx.count(), 0.0);
         const std::int64_t pixels = shape.windows.in_pixels();

@@ -51,8 +51,7 @@ struct Plan {
 
   Status run(const KernelArguments& arguments, Int total) const {
     RecurrentGradArrays<double> arrays;
-    arrays.lengths =
-        static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentGradLengths));
+    arrays.lengths = static_cast<const std::int32_t*>(in_buffer(arguments, kRecurrentGradLengths));
     MEZZO_RETURN_IF_ERROR(check_lengths(form, op, arrays.lengths));
     Room<double> room(static_cast<double*>(arguments.workspace));
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -98,11 +97,9 @@ PreparedKernel prepare_recurrent_grad(const KernelRequest& request) {
   }
   const PlainMath math;
   const Int total = Backward(plan.form, math, plan.peepholes()).room_elems();
-  return make_kernel(
-      [plan = std::move(plan), total](const KernelArguments& arguments) {
-        return plan.run(arguments, total);
-      },
-      doubles_bytes(elems + total));
+  return make_kernel([plan = std::move(plan), total](
+                         const KernelArguments& arguments) { return plan.run(arguments, total); },
+                     doubles_bytes(elems + total));
 }
 
 }  // namespace mezzo::kernels::reference

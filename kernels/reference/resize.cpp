@@ -1,5 +1,6 @@
-// Resize, and its gradient by the transposed tables. To the nearest element: elements are moved. Otherwise axis by axis in double, rounded
-// once at the end; integers are rounded to the nearest, ties to even, and saturate.
+// Resize, and its gradient by the transposed tables. To the nearest element: elements are moved.
+// Otherwise axis by axis in double, rounded once at the end; integers are rounded to the nearest,
+// ties to even, and saturate.
 //
 // Workspace: two tensors of doubles, as large as the largest step between two axes.
 #include <algorithm>

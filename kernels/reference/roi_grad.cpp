@@ -112,8 +112,8 @@ void max_bin(const RoiGradPlan& plan, const RoiRegion& region, Int p, Int q, con
   if (place >= 0) dx[plane * plan.pixels() + place] += weight * dy;
 }
 
-void align_bin(const RoiGradPlan& plan, const RoiRegion& region, Int p, Int q, Int plane,
-               double dy, double* dx) {
+void align_bin(const RoiGradPlan& plan, const RoiRegion& region, Int p, Int q, Int plane, double dy,
+               double* dx) {
   const Int count = std::max<Int>(1, region.samples_down * region.samples_across);
   for_each_sample(plan, region, p, q, [&](const Corners& corners) {
     for (int k = 0; k < corners.count; ++k) {
@@ -140,8 +140,8 @@ Status run_align(const RoiGradPlan& plan, const KernelArguments& arguments) {
       const Int plane = image * plan.channels + c;
       for (Int bin = 0; bin < plan.bins(); ++bin) {
         const Int p = bin / plan.columns, q = bin % plan.columns;
-        const double dy = plan.dy.read<double>(arguments.inputs[0],
-                                               (r * plan.channels + c) * plan.bins() + bin);
+        const double dy =
+            plan.dy.read<double>(arguments.inputs[0], (r * plan.channels + c) * plan.bins() + bin);
         if (plan.max) {
           max_bin(plan, region, p, q, arguments.inputs[1], plane, dy, dx);
         } else {
@@ -173,8 +173,7 @@ Status run_max_pool(const RoiGradPlan& plan, const KernelArguments& arguments) {
     for (Int c = 0; c < plan.channels; ++c) {
       const Int start = (image * plan.channels + c) * plan.pixels();
       for (Int bin = 0; bin < plan.bins(); ++bin, ++place) {
-        const RoiSpan down =
-            roi_bin_span(at[2], at[4], bin / plan.columns, plan.rows, plan.height);
+        const RoiSpan down = roi_bin_span(at[2], at[4], bin / plan.columns, plan.rows, plan.height);
         const RoiSpan across =
             roi_bin_span(at[1], at[3], bin % plan.columns, plan.columns, plan.width);
         Int most = -1;
@@ -205,8 +204,8 @@ PreparedKernel prepare_roi_align_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_in(3, {plan.regions}));
   plan.sampling = request.attributes.get_int("sampling_ratio", 0);
   plan.max = request.attributes.get_string("mode", "avg") == "max";
-  plan.half_pixel = request.attributes.get_string("coordinate_transformation_mode",
-                                                  "half_pixel") == "half_pixel";
+  plan.half_pixel =
+      request.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   if (plan.sampling < 0) return operands.error("attribute 'sampling_ratio' is negative");
   return make_kernel(
       [plan](const KernelArguments& arguments) { return run_align(plan, arguments); },

@@ -1,6 +1,7 @@
 // Gradients of DFT and STFT: transforms are linear, so they are transforms in the other direction.
-// With w = exp(-2 pi i / N), a spectrum y_k = sum of x_j w^jk has dx_j = sum of dy_k w^-jk, of which
-// a real signal keeps the real part; bins that a one-sided spectrum leaves out have no gradient.
+// With w = exp(-2 pi i / N), a spectrum y_k = sum of x_j w^jk has dx_j = sum of dy_k w^-jk, of
+// which a real signal keeps the real part; bins that a one-sided spectrum leaves out have no
+// gradient.
 #include <algorithm>
 
 #include "compiler/support/text.h"

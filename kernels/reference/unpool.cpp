@@ -124,7 +124,8 @@ void for_each_column(const ColumnPlan& plan, Visit&& visit) {
   }
 }
 
-StatusOr<ColumnPlan> read_columns(const Operands& operands, const Dims& columns, const Dims& image) {
+StatusOr<ColumnPlan> read_columns(const Operands& operands, const Dims& columns,
+                                  const Dims& image) {
   MEZZO_RETURN_IF_ERROR(expect_row_major(operands));
   if (columns.size() != 3 || image.size() < 3) {
     return operands.error("expected columns of rank 3 and an image of rank 3 or more, got " +
