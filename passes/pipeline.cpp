@@ -8,6 +8,7 @@
 #include "passes/autodiff/differentiate.h"
 #include "passes/autodiff/expand_gradients.h"
 #include "passes/autodiff/prepare_training.h"
+#include "passes/autodiff/separate_parameters.h"
 #include "passes/autodiff/widen_weights.h"
 #include "passes/cleanup/dce.h"
 #include "passes/cleanup/decompose.h"
@@ -56,6 +57,8 @@ constexpr std::array kPasses = {
     PassInfo{"recognise", recognise, "turns decomposed LayerNorm, GELU and Softmax into one node"},
     PassInfo{"stable-logs", stable_logs, "takes logarithms of probabilities from their scores"},
     PassInfo{"widen-weights", widen_weights, "makes an FP32 model of one with 16-bit weights"},
+    PassInfo{"separate-parameters", separate_parameters,
+             "undoes the sharing of parameters that were equal when exported"},
     PassInfo{"attach-loss", attach_loss, "adds the loss that --loss names", kTyped},
     PassInfo{"inference-form", to_inference_form,
              "normalisation by running statistics, no dropout"},
@@ -172,7 +175,7 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes =
-      executable_form({"widen-weights", "infer-shapes"}, Purpose::kTraining);
+      executable_form({"widen-weights", "separate-parameters", "infer-shapes"}, Purpose::kTraining);
   passes.push_back(find_pass("prepare-training"));
   if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
   for (const PassInfo* pass :
@@ -211,12 +214,14 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {
     // Parameters are shared with the training phases: the same passes pad them alike.
-    passes = executable_form({"widen-weights", "infer-shapes"}, Purpose::kTraining);
+    passes = executable_form({"widen-weights", "separate-parameters", "infer-shapes"},
+                             Purpose::kTraining);
     for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
       passes.push_back(pass);
   } else {
     passes =
-        executable_form({"widen-weights", "infer-shapes", "inference-form"}, Purpose::kEvaluation);
+        executable_form({"widen-weights", "separate-parameters", "infer-shapes", "inference-form"},
+                        Purpose::kEvaluation);
   }
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
   return passes;

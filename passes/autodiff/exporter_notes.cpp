@@ -30,10 +30,25 @@ std::string module_of(const Node& node) {
   return parts.size() >= 2 ? parts[parts.size() - 2] : std::string();
 }
 
+constexpr const char* kCallNote = "pkg.torch.onnx.fx_node";
+
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// How the exporter spells a parameter in its notes: "net.1.weight" is "p_net_1_weight".
-std::string noted_name(const std::string& initializer) {
+}  // namespace
+
+std::string exporter_note(const Node& node) { return metadata_of(node, kCallNote); }
+
+std::vector<std::string> parameters_in_note(const std::string& note) {
+  std::vector<std::string> names;
+  for (std::size_t at = note.find("%p_"); at != std::string::npos; at = note.find("%p_", at + 1)) {
+    std::size_t end = at + 1;
+    while (end < note.size() && is_word(note[end])) ++end;
+    names.push_back(note.substr(at + 1, end - at - 1));
+  }
+  return names;
+}
+
+std::string noted_parameter(const std::string& initializer) {
   std::string name = "p_" + initializer;
   for (char& c : name) {
     if (!is_word(c)) c = '_';
@@ -41,7 +56,24 @@ std::string noted_name(const std::string& initializer) {
   return name;
 }
 
-}  // namespace
+std::string parameter_name(const Node& node, const std::string& noted) {
+  const std::string module = module_of(node);
+  const std::string prefix = noted_parameter(module) + "_";
+  if (module.empty() || !noted.starts_with(prefix)) return noted;
+  return module + "." + noted.substr(prefix.size());
+}
+
+std::vector<std::string> convolutions_with_computed_weights(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& node : graph.nodes()) {
+    if (!node->is("Conv") && !node->is("ConvTranspose")) continue;
+    const Value* weight = node->operand(1);
+    const std::string prefix = "onnx::" + node->op_type() + "_";
+    if (weight != nullptr && weight->is_initializer() && weight->name().starts_with(prefix))
+      names.push_back(describe(*node));
+  }
+  return names;
+}
 
 // The optimising exporter notes its rewrites; a BatchNormalization folded into a convolution leaves
 // neither scale nor bias to train, and its running statistics no longer move.
@@ -67,15 +99,10 @@ Status check_nothing_folded(const Graph& graph) {
 std::vector<std::string> lost_parameters(const Graph& graph) {
   std::set<std::string> noted;
   for (const auto& node : graph.nodes()) {
-    const std::string note = metadata_of(*node, "pkg.torch.onnx.fx_node");
-    for (std::size_t at = note.find("%p_"); at != std::string::npos;
-         at = note.find("%p_", at + 1)) {
-      std::size_t end = at + 1;
-      while (end < note.size() && is_word(note[end])) ++end;
-      noted.insert(note.substr(at + 1, end - at - 1));
-    }
+    for (std::string& name : parameters_in_note(exporter_note(*node)))
+      noted.insert(std::move(name));
   }
-  for (const Value* value : graph.initializers()) noted.erase(noted_name(value->name()));
+  for (const Value* value : graph.initializers()) noted.erase(noted_parameter(value->name()));
   return {noted.begin(), noted.end()};
 }
 

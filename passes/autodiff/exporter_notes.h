@@ -9,13 +9,27 @@
 
 namespace mezzo::passes {
 
-// InvalidArgument naming the layers, if BatchNormalizations were folded into convolutions: their
-// scale and bias cannot be trained any more and their statistics no longer move.
+// InvalidArgument naming the layers, if torch.export's optimiser noted that it folded
+// BatchNormalizations into convolutions: their scale and bias cannot be trained any more and their
+// statistics no longer move.
 Status check_nothing_folded(const Graph& graph);
+
+// Convolutions whose weights have the names that the TorchScript exporter gives to what it
+// computed. It does so with a BatchNormalization behind it, and notes nothing.
+std::vector<std::string> convolutions_with_computed_weights(const Graph& graph);
 
 // Parameters of the PyTorch module that the graph was made from, as the notes on its nodes name
 // them ("p_net_1_weight"), that no initializer stands for: the exporter has computed with them.
 // Sorted; empty for graphs without notes.
 std::vector<std::string> lost_parameters(const Graph& graph);
+
+// The call of the exported program that a node stems from; "" without a note.
+std::string exporter_note(const Node& node);
+// "p_net_1_weight" and so on, in the order of the call's arguments.
+std::vector<std::string> parameters_in_note(const std::string& note);
+// How notes spell an initializer: "net.1.weight" is "p_net_1_weight".
+std::string noted_parameter(const std::string& initializer);
+// The parameter's name in its module, told from the node's place in it; as noted where that fails.
+std::string parameter_name(const Node& node, const std::string& noted);
 
 }  // namespace mezzo::passes

@@ -165,6 +165,14 @@ StatusOr<bool> prepare_training(Model& model, PassContext& ctx) {
         " parameters ahead of time, so they are not trained under their own names: " +
         join(lost, ", ") + ". Hint: export with torch.onnx.export(..., optimize=False)");
   }
+  if (const auto folded = convolutions_with_computed_weights(*model.graph); !folded.empty()) {
+    ctx.records.warnings.push_back(
+        "the exporter computed the weights of " + std::to_string(folded.size()) +
+        " convolutions, most likely with the BatchNormalization behind each, which is gone; they "
+        "are trained as they are: " +
+        join(folded, ", ") +
+        ". Hint: export with torch.onnx.export(..., training=TrainingMode.TRAINING)");
+  }
   if (!ctx.training) ctx.training.emplace();
   return Preparer(model, ctx).run();
 }

@@ -20,8 +20,8 @@ bool is_scalar_loss(const Value& value) {
          value.tensor_type().has_static_shape() && value.tensor_type().elems() == 1;
 }
 
-// Names that exporters give to constants: "val_12", "onnx::Mul_7", "/block/Constant_output_0",
-// "scalar_tensor_default_1", "42". Whole names: "const_scale" may be anybody's.
+}  // namespace
+
 bool is_anonymous(const std::string& name) {
   static const std::regex pattern(
       R"(^(_?val_\d+|\d+|onnx::\w+_\d+|onnx::.*::\d+|const(ant)?(_\d+)?|)"
@@ -30,6 +30,8 @@ bool is_anonymous(const std::string& name) {
       std::regex::optimize);
   return name.size() < 512 && std::regex_match(name, pattern);
 }
+
+namespace {
 
 // A scalar that is only an exponent, or a small number that only keeps a sum or maximum off zero.
 // Modules hold their learned scalars as such, too, but raise to the power of them only as vectors.

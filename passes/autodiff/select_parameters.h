@@ -17,6 +17,10 @@ struct ParameterChoice {
   std::string reason;  // "the loss depends on it", "running statistic of bn1", "--freeze", ...
 };
 
+// Names that exporters give to constants: "val_12", "onnx::Mul_7", "/block/Constant_output_0",
+// "scalar_tensor_default_1", "42". Whole names: "const_scale" may be anybody's.
+bool is_anonymous(const std::string& name);
+
 // The graph's only scalar float output, or the one named. InvalidArgument lists the outputs.
 StatusOr<Value*> find_loss(const Graph& graph, const std::string& name);
 

@@ -270,6 +270,58 @@ g (float[1,1,2,2] x) => (float loss)
   EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,inference-form"), IsOk());
 }
 
+// torch.export's optimiser stores equal parameters once and leaves zero biases out; the notes on
+// nodes say what each call was given.
+TEST(SeparateParameters, FollowsTheNotesOfTheExporter) {
+  const auto model = typed_model(R"(
+g (float[4,2] x) => (float[4,2] y)
+<float[2] "ln.weight" = {1,1}, float[2] "ln.bias" = {0,0}, float[2,2] "layers.0.fc.weight" = {1,2,3,4}>
+{
+  a = LayerNormalization (x, "ln.weight", "ln.bias")
+  b = Gemm (a, "layers.0.fc.weight")
+  c = LayerNormalization (b, "ln.weight", "ln.bias")
+  y = Gemm (c, "layers.0.fc.weight")
+})");
+  const std::vector<std::pair<std::string, std::string>> notes = {
+      {"layer_norm(%x, %p_ln_weight, %p_ln_bias)", "['', 'ln', 'layer_norm']"},
+      {"linear(%a, %p_layers_0_fc_weight, %p_layers_0_fc_bias)", "['', 'layers.0.fc', 'linear']"},
+      {"layer_norm(%b, %p_norm_weight, %p_norm_bias)", "['', 'norm', 'layer_norm_1']"},
+      {"linear(%c, %p_layers_1_fc_weight, %p_layers_1_fc_bias)",
+       "['', 'layers.1.fc', 'linear_1']"}};
+  std::size_t at = 0;
+  for (const auto& node : model->graph->nodes()) {
+    node->metadata = {{"pkg.torch.onnx.fx_node", notes[at].first},
+                      {"pkg.torch.onnx.name_scopes", notes[at].second}};
+    ++at;
+  }
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "separate-parameters"), IsOk());
+  std::vector<std::string> names;
+  for (const Value* value : model->graph->initializers()) names.push_back(value->name());
+  EXPECT_THAT(names, testing::UnorderedElementsAre("ln.weight", "ln.bias", "layers.0.fc.weight",
+                                                   "layers.0.fc.bias", "norm.weight", "norm.bias",
+                                                   "layers.1.fc.weight", "layers.1.fc.bias"));
+  const Node& last = *model->graph->nodes().back();
+  EXPECT_EQ(last.operand(1)->name(), "layers.1.fc.weight");
+  EXPECT_EQ(last.operand(2)->name(), "layers.1.fc.bias");
+  ASSERT_EQ(ctx.records.warnings.size(), 1U);
+}
+
+// The names of its results tell that TorchScript's exporter computed them; it notes nothing.
+TEST(PrepareTraining, TellsOfConvolutionsThatWereFolded) {
+  const auto model = typed_model(R"(
+g (float[1,1,2,2] x) => (float loss)
+<float[1,1,1,1] "onnx::Conv_12" = {2}, float[1] "onnx::Conv_13" = {0}>
+{
+  [conv] h = Conv (x, "onnx::Conv_12", "onnx::Conv_13")
+  loss = ReduceMean <keepdims = 0> (h)
+})");
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"), IsOk());
+  ASSERT_EQ(ctx.records.warnings.size(), 1U);
+  EXPECT_THAT(ctx.records.warnings[0], HasSubstr("'conv'"));
+}
+
 TEST(PrepareTraining, RefusesADropoutThatDropsAll) {
   const auto model =
       typed_model("g (float[2] x) => (float[2] y) <float r = {1.0}> { y = Dropout (x, r) }");

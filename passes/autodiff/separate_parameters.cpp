@@ -1,0 +1,231 @@
+// 1. y = Identity(w): y becomes an initializer.
+// 2. Nodes that stem from one call of the exported program, as their notes tell, form a group. What
+//    the call's parameters are that no initializer stands for is compared with what the group reads
+//    beside its own: by name, else in order.
+//
+// Ones and zeros that only fill a normalisation's scale and bias are noted as constants on the way.
+#include "passes/autodiff/separate_parameters.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "compiler/support/text.h"
+#include "passes/autodiff/exporter_notes.h"
+#include "passes/autodiff/select_parameters.h"
+
+namespace mezzo::passes {
+namespace {
+
+constexpr std::int64_t kMostCompared = std::int64_t{1} << 26;
+
+bool is_weight(const Value* value) {
+  return value != nullptr && value->is_fixed() && value->constant() && is_floating(value->dtype());
+}
+
+// All elements are the same: what two parameters are equal in when they are made.
+bool has_one_value(const Tensor& tensor) {
+  if (tensor.dims().empty() || tensor.elems() == 0 || tensor.elems() > kMostCompared) return false;
+  const std::vector<double> values = tensor.to_doubles();
+  return !values.empty() && std::all_of(values.begin(), values.end(),
+                                        [&](double value) { return value == values.front(); });
+}
+
+// "layers.12.fc" and "layers.3.fc" read the same.
+std::string without_numbers(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      if (text.empty() || text.back() != '#') text += '#';
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// The exporter's own names are of what it computed, such as a transposed weight.
+bool is_computed(const Value& weight) { return weight.name().starts_with("val_"); }
+
+// Ones and zeros under a name of the exporter's, where a normalisation takes scale and bias: the
+// layer has none (affine=False), or spells another normalisation by this one.
+bool is_identity_affine(const Value& value) {
+  if (!is_weight(&value) || !is_anonymous(value.name()) || value.uses().empty()) return false;
+  const std::size_t operand = value.uses().front().operand;
+  for (const Use& use : value.uses()) {
+    const bool normalises =
+        use.node->is("InstanceNormalization") || use.node->is("BatchNormalization") ||
+        use.node->is("LayerNormalization") || use.node->is("GroupNormalization");
+    if (!normalises || use.operand != operand || (operand != 1 && operand != 2)) return false;
+  }
+  const std::vector<double> values = value.constant()->to_doubles();
+  return std::all_of(values.begin(), values.end(),
+                     [&](double v) { return v == (operand == 1 ? 1 : 0); });
+}
+
+class Separation {
+ public:
+  Separation(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
+
+  bool run() {
+    for (const Value* value : graph_.initializers()) {
+      if (is_identity_affine(*value)) ctx_.computed_constants.insert(value->name());
+    }
+    for (Node* node : graph_.node_list()) {
+      if (node->is("Identity") && is_weight(node->operand(0))) from_identity(*node);
+    }
+    for (const auto& [note, nodes] : groups()) from_notes(nodes);
+    if (made_.empty()) return false;
+    ctx_.stats.add("parameters-separated", static_cast<std::int64_t>(made_.size()));
+    ctx_.records.warnings.push_back(
+        "the exporter stored parameters of equal value once; " + std::to_string(made_.size()) +
+        " of them are trained by themselves again: " + join(made_, ", "));
+    return true;
+  }
+
+ private:
+  // `name` as it is where it is free.
+  Value* copy_of(const Value& weight, const std::string& name) {
+    Value* copy = graph_.add_initializer(
+        graph_.find_visible(name) == nullptr ? name : graph_.unique_name(name), weight.constant());
+    made_.push_back(copy->name());
+    return copy;
+  }
+
+  void from_identity(Node& node) {
+    Value* result = node.result();
+    const Value& weight = *node.operand(0);
+    if (result == nullptr || result->is_graph_output() || !result->inner_outputs().empty()) return;
+    if (!has_one_value(*weight.constant()) &&
+        without_numbers(weight.name()) != without_numbers(result->name()))
+      return;
+    const std::string name = result->name();
+    graph_.rename(result, graph_.unique_name(name + "/merged"));
+    graph_.replace_uses(result, copy_of(weight, name));
+    graph_.erase(&node);
+  }
+
+  // Nodes with the same note, in order.
+  std::vector<std::pair<std::string, std::vector<Node*>>> groups() const {
+    std::vector<std::pair<std::string, std::vector<Node*>>> all;
+    std::map<std::string, std::size_t> places;
+    for (const auto& node : graph_.nodes()) {
+      const std::string note = exporter_note(*node);
+      if (note.find("%p_") == std::string::npos) continue;
+      const auto [place, fresh] = places.emplace(note, all.size());
+      if (fresh) all.emplace_back(note, std::vector<Node*>());
+      all[place->second].second.push_back(node.get());
+    }
+    return all;
+  }
+
+  struct Reading {
+    Node* node;
+    std::size_t operand;
+    Value* weight;
+  };
+
+  // What the nodes read of weights that are not the call's own by name.
+  std::vector<Reading> foreign(const std::vector<Node*>& nodes,
+                               const std::vector<std::string>& noted) const {
+    std::vector<Reading> readings;
+    for (Node* node : nodes) {
+      for (std::size_t i = 0; i < node->operand_count(); ++i) {
+        Value* weight = node->operand(i);
+        if (!is_weight(weight) || weight->constant()->dims().empty()) continue;
+        const std::string own = noted_parameter(weight->name());
+        if (std::find(noted.begin(), noted.end(), own) == noted.end())
+          readings.push_back({node, i, weight});
+      }
+    }
+    return readings;
+  }
+
+  void from_notes(const std::vector<Node*>& nodes) {
+    std::vector<std::string> noted = parameters_in_note(exporter_note(*nodes.front()));
+    const std::vector<Reading> readings = foreign(nodes, noted);
+    std::set<std::string> present;
+    for (const Value* value : graph_.initializers()) present.insert(noted_parameter(value->name()));
+    std::vector<std::string> lost;
+    for (const std::string& name : noted) {
+      if (present.count(name) == 0) lost.push_back(name);
+    }
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      const Reading& reading = readings[i];
+      const std::string similar = without_numbers(owner(*reading.weight));
+      auto parameter = std::find_if(lost.begin(), lost.end(), [&](const std::string& name) {
+        return without_numbers(name) == similar;
+      });
+      if (parameter == lost.end() && readings.size() == lost.size() &&
+          (has_one_value(*reading.weight->constant()) || is_computed(*reading.weight)))
+        parameter = lost.begin() + static_cast<std::ptrdiff_t>(i);
+      if (parameter == lost.end()) continue;
+      separate(reading, *parameter);
+    }
+    for (const std::string& name : lost) {
+      if (name.ends_with("_bias")) restore_bias(nodes, name, readings.size(), lost.size());
+    }
+  }
+
+  // The parameter that a weight without a name of its own belongs to: the first that claimed it.
+  std::string owner(const Value& weight) const {
+    const auto claimed = claims_.find(&weight);
+    return claimed == claims_.end() ? noted_parameter(weight.name()) : claimed->second;
+  }
+
+  void separate(const Reading& reading, const std::string& parameter) {
+    Value* weight = reading.weight;
+    const bool shared = std::any_of(
+        weight->uses().begin(), weight->uses().end(),
+        [&](const Use& use) { return exporter_note(*use.node) != exporter_note(*reading.node); });
+    if (!shared) return;
+    const bool computed = is_computed(*weight);
+    if (computed && claims_.count(weight) == 0) {
+      claims_.emplace(weight, parameter);  // the first keeps it
+      return;
+    }
+    const std::string name =
+        computed ? graph_.unique_name(weight->name()) : parameter_name(*reading.node, parameter);
+    Value* copy = copy_of(*weight, name);
+    reading.node->set_operand(reading.operand, copy);
+  }
+
+  // A Gemm whose call had a bias that nothing stands for: it was zero and left out.
+  void restore_bias(const std::vector<Node*>& nodes, const std::string& parameter,
+                    std::size_t readings, std::size_t lost) {
+    Node* gemm = nullptr;
+    for (Node* node : nodes) {
+      if (!node->is("Gemm")) continue;
+      if (gemm != nullptr || node->operand(2) != nullptr) return;
+      gemm = node;
+    }
+    if (gemm == nullptr || !is_weight(gemm->operand(1)) || lost != readings + 1) return;
+    const Tensor& weight = *gemm->operand(1)->constant();
+    if (weight.dims().size() != 2) return;
+    const std::int64_t columns = weight.dims()[gemm->int_attribute("transB", 0) != 0 ? 0 : 1];
+    const std::vector<float> zeros(static_cast<std::size_t>(columns), 0.0F);
+    // Beside "attn.out_proj.weight" the note's "p_attn_out_proj_bias" is "attn.out_proj.bias".
+    std::string name = gemm->operand(1)->name();
+    if (name.ends_with("weight")) name.replace(name.size() - 6, 6, "bias");
+    if (noted_parameter(name) != parameter) name = parameter_name(*gemm, parameter);
+    if (graph_.find_visible(name) != nullptr) return;
+    TensorRef bias = Tensor::from_floats({columns}, zeros);
+    if (weight.dtype() != DType::kFloat32) bias = Tensor::cast_of(bias, weight.dtype(), false);
+    gemm->set_operand(2, graph_.add_initializer(name, bias));
+    made_.push_back(name);
+  }
+
+  Graph& graph_;
+  PassContext& ctx_;
+  std::map<const Value*, std::string> claims_;
+  std::vector<std::string> made_;
+};
+
+}  // namespace
+
+StatusOr<bool> separate_parameters(Model& model, PassContext& ctx) {
+  return Separation(*model.graph, ctx).run();
+}
+
+}  // namespace mezzo::passes
