@@ -150,7 +150,7 @@ constexpr OptionalResult kOptionalResults[] = {
 
 // Of these every result.
 constexpr std::string_view kAllResultsOptional[] = {"RNNGrad", "GRUGrad", "LSTMGrad",
-                                                    "DeformConvGrad"};
+                                                    "DeformConvGrad", "LinearAttentionGrad"};
 
 void append_rows(std::span<const KernelEntry> rows, std::string_view op,
                  std::vector<const KernelEntry*>& found) {

@@ -1,6 +1,7 @@
 // Contractions: sums of products, accumulated in FP32 whatever the operands.
 #include "compiler/ops/contraction_rules.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/layer_gradients.h"
 
 namespace mezzo {
 namespace {
@@ -18,14 +19,14 @@ constexpr OpDef kContractionOps[] = {
      .no_kernel = kDecomposedKernel},
     {.name = "Attention",
      .precision = kAllow,
-     .no_gradient_operands = bits(3, 6),
+     .no_gradient_operands = bits(6),  // a mask may be a learned bias
      .padding = kUnpadded,
      .not_differentiable = kFunctionBodyRule,
      .no_kernel = kFunctionBodyKernel},
     {.name = "LinearAttention",
      .precision = kAllow,
      .padding = kUnpadded,
-     .not_differentiable = kFunctionBodyRule},
+     .gradient = grad_linear_attention},
     {.name = "RotaryEmbedding",
      .precision = kInfer,
      .no_gradient_operands = bits(1, 2, 3),

@@ -179,6 +179,17 @@ StatusOr<Gradients> grad_stft(GradientContext& ctx) {
                   attributes_of(lowered), {0, 2});
 }
 
+// Gradients of both results.
+StatusOr<Gradients> grad_linear_attention(GradientContext& ctx) {
+  std::vector<Value*> operands(2, nullptr);
+  for (std::size_t i = 0; i < 2 && i < ctx.result_grads.size(); ++i) {
+    operands[i] = ctx.result_grads[i];
+  }
+  for (std::size_t i = 0; i < 6; ++i) operands.push_back(ctx.node.operand(i));
+  return grads_of(ctx, "LinearAttentionGrad", std::move(operands), forward_attributes(ctx),
+                  {0, 1, 2, 3, 4, 5});
+}
+
 // Gradients of all results and operands at once; see kernels/recurrent_grad.h.
 StatusOr<Gradients> grad_recurrent(GradientContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const LoweredOp lowered, lowered_form(ctx));

@@ -17,6 +17,7 @@ StatusOr<std::vector<Value*>> grad_max_unpool(GradientContext& ctx);
 StatusOr<std::vector<Value*>> grad_lp_pool(GradientContext& ctx);  // LpPool, GlobalLpPool
 StatusOr<std::vector<Value*>> grad_dft(GradientContext& ctx);
 StatusOr<std::vector<Value*>> grad_stft(GradientContext& ctx);
+StatusOr<std::vector<Value*>> grad_linear_attention(GradientContext& ctx);
 StatusOr<std::vector<Value*>> grad_recurrent(GradientContext& ctx);  // RNN, LSTM, GRU
 
 }  // namespace mezzo

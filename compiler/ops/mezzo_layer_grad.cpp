@@ -22,6 +22,16 @@ Status infer_like_next_operands(Node& node) {
   return ok_status();
 }
 
+// Result i has the type of operand i + 2.
+Status infer_linear_attention_grad(Node& node) {
+  for (std::size_t i = 0; i < node.results().size(); ++i) {
+    const Value* operand = node.operand(i + 2);
+    if (node.result(i) == nullptr || operand == nullptr) continue;
+    MEZZO_RETURN_IF_ERROR(merge_type(*node.result(i), operand->type));
+  }
+  return ok_status();
+}
+
 // Results are like x, w, r, b, initial_h, initial_c, p, which begin at operand 3.
 Status infer_recurrent_grad(Node& node) {
   for (std::size_t i = 0; i < node.results().size(); ++i) {
@@ -58,6 +68,12 @@ constexpr OpDef kLayerGradOps[] = {
     recurrent_grad("RNNGrad"),
     recurrent_grad("GRUGrad"),
     recurrent_grad("LSTMGrad"),
+    {.name = "LinearAttentionGrad",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .padding = kUnpadded,
+     .infer_types = infer_linear_attention_grad,
+     .not_differentiable = kIsGradient},
     image_grad("ResizeGrad", kInfer),
     {.name = "GridSampleGrad",
      .domain = kMezzoDomain,

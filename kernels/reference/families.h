@@ -56,7 +56,8 @@ PreparedKernel prepare_qlinear_matmul(const KernelRequest& request);
 PreparedKernel prepare_conv_integer(const KernelRequest& request);
 PreparedKernel prepare_qlinear_conv(const KernelRequest& request);
 
-// linear_attention.cpp
+// linear_attention.cpp, linear_attention_grad.cpp
+PreparedKernel prepare_linear_attention_grad(const KernelRequest& request);
 PreparedKernel prepare_linear_attention(const KernelRequest& request);
 
 // recurrent.cpp, recurrent_grad.cpp

@@ -9,24 +9,23 @@
 // share a state), K and V sizes of their heads. q[B, T, Hq K], k[B, T, Hk K], v[B, T, Hk V],
 // past?[B, Hk, K, V], decay?[B, T, Hk K or Hk], beta?[B, T, Hk or 1] -> y[B, T, Hq V],
 // present?[B, Hk, K, V]. States and sums are double, results are rounded once.
+#include "kernels/reference/linear_attention.h"
+
 #include <cmath>
 
 #include "compiler/support/text.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
-#include "kernels/reference/operands.h"
 
 namespace mezzo::kernels::reference {
+
+using namespace linear_attention;
+
 namespace {
 
 using Int = std::int64_t;
 
-enum Operand : std::size_t { kQ, kK, kV, kPast, kDecay, kBeta, kOperands };
-
-struct LinearAttention {
-  Int batch = 0, steps = 0, q_heads = 1, heads = 1, k_size = 0, v_size = 0;
-  Int decay_size = 0, beta_heads = 0;  // per head and step; 0: there is none
-  double scale = 1.0;
+struct LinearAttention : LinearAttentionShape {
   std::vector<Elements> in;
   Elements y{TensorDesc{}}, present{TensorDesc{}};
 
@@ -124,12 +123,14 @@ Status check_rule(const Operands& operands) {
   return ok_status();
 }
 
-StatusOr<LinearAttention> read_shape(const Operands& operands) {
+}  // namespace
+
+StatusOr<LinearAttentionShape> read_linear_attention(const Operands& operands) {
   for (std::size_t i = 0; i < kOperands; ++i) {
     const std::size_t rank = i == kPast ? 4 : 3;
     if (operands.in(i).present()) MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(i, rank, rank));
   }
-  LinearAttention layer;
+  LinearAttentionShape layer;
   layer.q_heads = operands.attributes().get_int("q_num_heads", 0);
   layer.heads = operands.attributes().get_int("kv_num_heads", 0);
   const Dims& q = operands.in(kQ).dims;
@@ -163,26 +164,27 @@ StatusOr<LinearAttention> read_shape(const Operands& operands) {
     layer.beta_heads = operands.in(kBeta).dims[2] == 1 ? 1 : layer.heads;
     MEZZO_RETURN_IF_ERROR(operands.expect_in(kBeta, {layer.batch, layer.steps, layer.beta_heads}));
   }
+  const double given = operands.attributes().get_float("scale", 0.0);
+  layer.scale = given != 0.0 ? given : 1.0 / std::sqrt(static_cast<double>(layer.k_size));
+  // The state's size is a product of two operands' dims, which may be large where a third is 0.
+  if (static_cast<double>(layer.k_size) * static_cast<double>(layer.v_size) *
+          static_cast<double>(layer.steps + 1) >
+      static_cast<double>(kMaxElems)) {
+    return unimplemented("a state of more elements than fit in memory");
+  }
   return layer;
 }
-
-}  // namespace
 
 PreparedKernel prepare_linear_attention(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(
       const Operands operands,
       Operands::check(request, "q:f k:f v:f past?:f decay?:f beta?:f -> y:f present?:f"));
-  MEZZO_ASSIGN_OR_RETURN(LinearAttention layer, read_shape(operands));
-  const double given = request.attributes.get_float("scale", 0.0);
-  layer.scale = given != 0.0 ? given : 1.0 / std::sqrt(static_cast<double>(layer.k_size));
+  LinearAttention layer;
+  MEZZO_ASSIGN_OR_RETURN(static_cast<LinearAttentionShape&>(layer),
+                         read_linear_attention(operands));
   for (std::size_t i = 0; i < kOperands; ++i) layer.in.emplace_back(operands.in(i));
   layer.y = Elements(operands.out(0));
   layer.present = Elements(operands.out(1));
-  // The state's size is a product of two operands' dims, which may be large where a third is 0.
-  if (static_cast<double>(layer.k_size) * static_cast<double>(layer.v_size) >
-      static_cast<double>(kMaxElems)) {
-    return unimplemented("a state of more elements than fit in memory");
-  }
   const std::size_t bytes = doubles_bytes(layer.room_elems());
   return make_kernel(
       [layer = std::move(layer)](const KernelArguments& arguments) { layer.run(arguments); },

@@ -119,6 +119,7 @@ constexpr KernelEntry kRows[] = {
     row("ConvInteger", prepare_conv_integer),
     row("QLinearConv", prepare_qlinear_conv),
     row("LinearAttention", prepare_linear_attention),
+    row("LinearAttentionGrad", prepare_linear_attention_grad),
     row("RNN", prepare_recurrent),
     row("GRU", prepare_recurrent),
     row("LSTM", prepare_lstm),

@@ -8,6 +8,7 @@
 
 #include "passes/cleanup/decompose.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <vector>
 
@@ -23,12 +24,30 @@ constexpr int kMostRounds = 8;
 
 using Wanted = bool (*)(const Node& node);
 
+// Constants that the operator takes no gradient of (tables of RotaryEmbedding, say) and nobody else
+// reads: they are no weights of what it is spelled out in either.
+void note_tables(const Node& node, PassContext& ctx) {
+  const auto takes_none = [](const Use& use) {
+    const OpDef* def = find_op(*use.node);
+    return def != nullptr && use.operand < 32 &&
+           (def->no_gradient_operands >> use.operand & 1U) != 0;
+  };
+  for (const Value* operand : node.operands()) {
+    if (operand == nullptr || !operand->constant() || !is_floating(operand->dtype())) continue;
+    const auto& uses = operand->uses();
+    if (std::all_of(uses.begin(), uses.end(), takes_none)) {
+      ctx.computed_constants.insert(operand->name());
+    }
+  }
+}
+
 bool has_no_kernel(const Node& node) { return !lower(node).ok(); }
 
 StatusOr<bool> decompose_once(Model& model, PassContext& ctx, Wanted wanted) {
   bool changed = false;
   for (Node* node : model.graph->node_list()) {
     if (!wanted(*node)) continue;
+    note_tables(*node, ctx);
     MEZZO_ASSIGN_OR_RETURN(const bool replaced, mezzo::decompose(*node, &model));
     if (!replaced) continue;
     ctx.stats.add("nodes-decomposed", 1);

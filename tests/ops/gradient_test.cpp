@@ -31,10 +31,11 @@ struct Loss {
   }
 };
 
-// The results of Split and of recurrent layers all take a gradient; of the others the first does,
+// The results of Split and of layers with states all take a gradient; of the others the first does,
 // the rest are statistics.
 bool takes_gradient(const Node& node, std::size_t result) {
-  return result == 0 || node.is("Split") || node.is("RNN") || node.is("GRU") || node.is("LSTM");
+  return result == 0 || node.is("Split") || node.is("RNN") || node.is("GRU") || node.is("LSTM") ||
+         node.is("LinearAttention");
 }
 
 class GradientCheck {

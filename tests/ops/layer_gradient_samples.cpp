@@ -281,6 +281,25 @@ void add_recurrent(std::vector<OpSample>& samples) {
   }
 }
 
+void add_linear_attention(std::vector<OpSample>& samples) {
+  const Builder::NamedValue queries = number("q_num_heads", 4), keys = number("kv_num_heads", 2);
+  for (const char* rule : {"linear", "gated", "delta", "gated_delta"}) {
+    const bool gated = std::string(rule).find("gated") == 0;
+    const bool delta = std::string(rule).find("delta") != std::string::npos;
+    samples.push_back({.op = "LinearAttention",
+                       .operands = {f({2, 3, 12}), f({2, 3, 6}), f({2, 3, 4}), f({2, 2, 3, 2}),
+                                    gated ? f({2, 3, 2}, -1.0, -0.1) : absent(),
+                                    delta ? f({2, 3, 1}, 0.1, 0.9) : absent()},
+                       .attributes = {queries, keys, {"update_rule", std::string(rule)}},
+                       .results = 2});
+  }
+  samples.push_back({.op = "LinearAttention",
+                     .operands = {f({1, 5, 4}), f({1, 5, 4}), f({1, 5, 6}), absent(),
+                                  f({1, 5, 4}, -1.0, -0.1), f({1, 5, 2}, 0.1, 0.9)},
+                     .attributes = {number("q_num_heads", 2), keys, {"scale", 0.7F}},
+                     .results = 2});
+}
+
 void add_own(std::vector<OpSample>& samples) {
   const auto own = [&](const char* op, std::vector<OperandSample> operands, Ints dims,
                        Attributes attributes) {
@@ -306,6 +325,9 @@ void add_own(std::vector<OpSample>& samples) {
       {1, 2, 3, 3}, {});
   own("DFTGrad", {f({1, 4, 2})}, {1, 4, 1}, {number("axis", 1)});
   own("STFTGrad", {f({1, 3, 3, 2}), f({1, 8, 1}), f({4})}, {1, 8, 1}, {number("frame_step", 2)});
+  own("LinearAttentionGrad", {f({1, 3, 4}), absent(), f({1, 3, 4}), f({1, 3, 4}), f({1, 3, 4})},
+      {1, 3, 4},
+      {number("q_num_heads", 2), number("kv_num_heads", 2), text("update_rule", "linear")});
   for (const auto& [op, gates] : std::vector<std::pair<const char*, std::int64_t>>{
            {"RNNGrad", 1}, {"GRUGrad", 3}, {"LSTMGrad", 4}}) {
     own(op,
@@ -326,6 +348,7 @@ void add_layer_gradient_samples(std::vector<OpSample>& samples) {
   add_sampling(samples);
   add_transforms(samples);
   add_recurrent(samples);
+  add_linear_attention(samples);
   add_own(samples);
 }
 

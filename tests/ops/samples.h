@@ -77,6 +77,8 @@ void add_movement_samples(std::vector<OpSample>& samples);   // movement, reduct
 void add_index_samples(std::vector<OpSample>& samples);      // scattering, selection, images
 void add_recurrent_samples(std::vector<OpSample>& samples);  // recurrent, quantised, signals, draws
 void add_layer_gradient_samples(std::vector<OpSample>& samples);  // more forms of layers, images
-void add_mezzo_samples(std::vector<OpSample>& samples);           // ai.mezzo and com.microsoft
+// Not among all_samples(): most have no kernel of their own.
+void add_attention_samples(std::vector<OpSample>& samples);
+void add_mezzo_samples(std::vector<OpSample>& samples);  // ai.mezzo and com.microsoft
 
 }  // namespace mezzo::test
