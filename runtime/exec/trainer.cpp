@@ -10,120 +10,6 @@
 #include "runtime/train/padded_copy.h"
 
 namespace mezzo::runtime {
-namespace {
-
-std::int64_t elems(const Executor& executor, int tensor) {
-  return static_cast<std::int64_t>(executor.bytes(tensor) / sizeof(float));
-}
-
-bool is_float32(const proto::Plan& plan, int tensor) {
-  return plan.tensors(tensor).dtype() == static_cast<std::uint32_t>(DType::kFloat32);
-}
-
-}  // namespace
-
-std::vector<InputExpectation> input_expectations(const proto::Plan& plan) {
-  std::vector<InputExpectation> inputs;
-  for (const proto::Port& port : plan.inputs()) {
-    const proto::Tensor& tensor = plan.tensors(port.tensor());
-    inputs.push_back({port.name(),
-                      static_cast<DType>(tensor.dtype()),
-                      {tensor.dims().begin(), tensor.dims().end()}});
-  }
-  return inputs;
-}
-
-std::int64_t plan_batch_size(const proto::Plan& plan) {
-  if (plan.inputs_size() == 0) return 0;
-  const proto::Tensor& tensor = plan.tensors(plan.inputs(0).tensor());
-  return tensor.dims_size() == 0 ? 0 : tensor.dims(0);
-}
-
-Trainer::Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,
-                 LrSchedule schedule, LossScaler scaler)
-    : executor_(executor),
-      data_(data),
-      options_(options),
-      schedule_(schedule),
-      scaler_(std::move(scaler)) {}
-
-StatusOr<std::unique_ptr<Trainer>> Trainer::create(Executor& executor, Dataset& data,
-                                                   const TrainerOptions& options) {
-  if (!executor.plan().has_training()) {
-    return invalid_argument(
-        "the plan has no training part. Hint: `mezzo train` compiles its own from the .onnx file");
-  }
-  if (options.accumulate < 1) return invalid_argument("--accumulate: expected at least 1");
-  MEZZO_ASSIGN_OR_RETURN(LrSchedule schedule, LrSchedule::create(options.schedule));
-  MEZZO_ASSIGN_OR_RETURN(LossScaler scaler, LossScaler::create(options.loss_scale));
-  std::unique_ptr<Trainer> trainer(
-      new Trainer(executor, data, options, schedule, std::move(scaler)));
-  MEZZO_RETURN_IF_ERROR(trainer->bind());
-  return trainer;
-}
-
-// A batch of the data must fill every input exactly.
-Status Trainer::check_batches(const Dataset& data) const {
-  const proto::Plan& plan = executor_.plan();
-  const std::span<const InputExpectation> inputs = data.inputs();
-  if (inputs.size() != static_cast<std::size_t>(plan.inputs_size())) {
-    return invalid_argument("expected data for " + std::to_string(plan.inputs_size()) +
-                            " inputs, got " + std::to_string(inputs.size()));
-  }
-  for (int i = 0; i < plan.inputs_size(); ++i) {
-    const proto::Tensor& tensor = plan.tensors(plan.inputs(i).tensor());
-    const std::vector<std::int64_t> batch = data.batch_dims(static_cast<std::size_t>(i));
-    const bool same =
-        inputs[static_cast<std::size_t>(i)].dtype == static_cast<DType>(tensor.dtype()) &&
-        std::equal(batch.begin(), batch.end(), tensor.dims().begin(), tensor.dims().end());
-    if (!same) {
-      return invalid_argument(
-          "input '" + plan.inputs(i).name() +
-          "': the plan expects batches of another size. Hint: compile it with the batch size of "
-          "the data");
-    }
-  }
-  return ok_status();
-}
-
-// Connects the plan's tensors with optimizer, data and states, once.
-Status Trainer::bind() {
-  const proto::Plan& plan = executor_.plan();
-  MEZZO_RETURN_IF_ERROR(check_batches(data_));
-  for (const proto::Port& port : plan.inputs())
-    input_buffers_.push_back(executor_.data(port.tensor()));
-  std::vector<OptimizerParameter> parameters;
-  for (const proto::Parameter& p : plan.parameters()) {
-    if (p.gradient() < 0) continue;
-    OptimizerParameter parameter;
-    parameter.name = p.name();
-    parameter.elems = elems(executor_, p.master());
-    parameter.master = executor_.data_as<float>(p.master());
-    parameter.grad = executor_.data_as<float>(p.gradient());
-    if (options_.accumulate > 1) {
-      accumulators_.emplace_back(static_cast<std::size_t>(parameter.elems), 0.0F);
-      parameter.grad = accumulators_.back().data();
-    }
-    if (p.low_copy() >= 0) {
-      parameter.low = executor_.data_as<std::uint16_t>(p.low_copy());
-      parameter.low_dtype = static_cast<DType>(plan.tensors(p.low_copy()).dtype());
-    }
-    parameters.push_back(std::move(parameter));
-  }
-  MEZZO_ASSIGN_OR_RETURN(
-      optimizer_, Optimizer::create({options_.optimizer}, std::move(parameters), {options_.threads, 0.0}));
-  optimizer_->refresh_low();
-  for (const proto::State& state : plan.states()) {
-    if (!is_float32(plan, state.tensor()) || !is_float32(plan, state.next())) {
-      return unimplemented("state '" + state.name() + "': expected float");
-    }
-    states_.push_back(
-        {executor_.data_as<float>(state.tensor()), executor_.data_as<float>(state.next()),
-         std::vector<float>(static_cast<std::size_t>(elems(executor_, state.tensor())))});
-  }
-  return ok_status();
-}
-
 Status Trainer::run_micro_batch(std::int64_t index, double& loss_sum) {
   const proto::Training& training = executor_.plan().training();
   data_.next(input_buffers_);
@@ -168,36 +54,65 @@ void Trainer::advance_states() {
   for (StateBuffers& state : states_) std::copy_n(state.next, state.before.size(), state.current);
 }
 
+GradientStats Trainer::measure(StepMetrics& metrics) {
+  GradientStats total;
+  const float inverse_scale = scaler_.inverse_scale();
+  metrics.skipped = true;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    Unit& unit = units_[i];
+    unit.stats = unit.optimizer.measure();
+    unit.overflow = unit.stats.found_inf(inverse_scale);
+    if (unit.overflow) {
+      metrics.skipped_optimizers |= std::uint64_t{1} << i;
+    } else {
+      total.sum_of_squares += unit.stats.sum_of_squares;
+      metrics.skipped = false;
+    }
+  }
+  if (!metrics.skipped) metrics.grad_norm = total.norm(inverse_scale);
+  return total;
+}
+
+void Trainer::apply(const GradientStats& stats) {
+  for (Unit& unit : units_) {
+    if (unit.overflow) continue;
+    unit.optimizer.step(stats, {schedule_.factor(unit.optimizer.applied_steps()),
+                                scaler_.inverse_scale(), options_.clip_norm, options_.clip_value});
+  }
+}
+
 StatusOr<StepMetrics> Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   StepMetrics metrics;
   metrics.step = ++step_;
   metrics.loss_scale = scaler_.scale();
-  metrics.lr = schedule_.rate(optimizer_->applied_steps());
+  metrics.lr = schedule_.rate(units_.front().optimizer.applied_steps());
   snapshot_states();
   double loss_sum = 0;
   for (std::int64_t i = 0; i < options_.accumulate; ++i)
     MEZZO_RETURN_IF_ERROR(run_micro_batch(i, loss_sum));
   metrics.loss = static_cast<float>(loss_sum / static_cast<double>(options_.accumulate));
   if (step_ == options_.save_gradients_step) MEZZO_RETURN_IF_ERROR(save_gradients());
-  const GradientStats stats = optimizer_->measure();
-  const float inverse_scale = scaler_.inverse_scale();
-  metrics.skipped = stats.found_inf(inverse_scale);
-  if (metrics.skipped) {
-    restore_states();
-    if (options_.abort_on_overflow) {
-      return invalid_argument("step " + std::to_string(step_) +
-                              ": the gradients hold inf or NaN (--on-overflow abort)");
-    }
-  } else {
-    metrics.grad_norm = stats.norm(inverse_scale);
-    optimizer_->step(stats, {schedule_.factor(optimizer_->applied_steps()), inverse_scale,
-                             options_.clip_norm, options_.clip_value});
+  const GradientStats stats = measure(metrics);
+  const bool overflow = metrics.skipped_optimizers != 0;
+  const bool abort = options_.abort_on_overflow && (overflow || !std::isfinite(metrics.loss));
+  if (abort) {
+    metrics.skipped = true;
+    metrics.grad_norm.reset();
   }
-  scaler_.update(metrics.skipped, std::isfinite(metrics.loss));
-  MEZZO_RETURN_IF_ERROR(scaler_.check_progress());
+  if (overflow || abort) restore_states();
+  if (!abort) apply(stats);
+  Status verdict = ok_status();
+  if (abort) verdict = check_overflow(metrics);
+  scaler_.update(overflow || abort, std::isfinite(metrics.loss));
+  if (!abort && !scaler_.check_progress().ok()) {
+    verdict = invalid_argument("step " + std::to_string(step_) + ": " +
+                               scaler_.check_progress(overflow_cause()).message());
+  }
   metrics.step_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  last_step_ = metrics;
+  if (!verdict.ok()) return verdict;
   return metrics;
 }
 

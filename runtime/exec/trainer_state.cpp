@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compiler/support/text.h"
 #include "runtime/exec/class_ports.h"
 #include "runtime/exec/trainer.h"
-#include "runtime/train/checkpoint.h"
 
 namespace mezzo::runtime {
 namespace {
@@ -35,24 +35,65 @@ std::vector<PaddedTensor> weight_tensors(const Executor& executor) {
   return tensors;
 }
 
-std::vector<PaddedTensor> optimizer_tensors(const Executor& executor, Optimizer& optimizer) {
-  const proto::Plan& plan = executor.plan();
-  std::vector<const proto::Parameter*> trained;
+const proto::Parameter* find_parameter(const proto::Plan& plan, const std::string& name) {
   for (const proto::Parameter& p : plan.parameters()) {
-    if (p.gradient() >= 0) trained.push_back(&p);
+    if (p.name() == name) return &p;
   }
-  std::vector<PaddedTensor> tensors;
-  for (const Optimizer::State& state : optimizer.states()) {
-    const proto::Parameter& p = *trained[state.parameter];
+  return nullptr;
+}
+
+// Tensors beside parameters, as PARAMETER.NAME.
+void add_states(const proto::Plan& plan, const Optimizer& optimizer,
+                const std::vector<Optimizer::State>& states, std::vector<PaddedTensor>& tensors) {
+  for (const Optimizer::State& state : states) {
+    const OptimizerParameter& parameter = optimizer.parameters()[state.parameter];
+    const proto::Parameter& p = *find_parameter(plan, parameter.name);
     tensors.push_back(padded(p.name() + "." + std::string(state.name), p, plan.tensors(p.master()),
                              state.values.data()));
   }
-  return tensors;
 }
 
 }  // namespace
 
-StatusOr<Evaluation> Trainer::evaluate(const std::string& data_path) {
+std::vector<PaddedTensor> Trainer::optimizer_tensors() {
+  std::vector<PaddedTensor> tensors;
+  for (Unit& unit : units_)
+    add_states(executor_.plan(), unit.optimizer, unit.optimizer.states(), tensors);
+  return tensors;
+}
+
+// The weights, but with the averages for those that are trained. Before an optimizer's first step
+// its weights are their own average.
+std::vector<PaddedTensor> Trainer::average_tensors() {
+  if (options_.average_decay <= 0) return {};
+  std::vector<PaddedTensor> tensors = weight_tensors(executor_);
+  for (Unit& unit : units_) {
+    if (unit.optimizer.applied_steps() == 0) continue;
+    for (const Optimizer::State& average : unit.optimizer.averages()) {
+      const std::string& name = unit.optimizer.parameters()[average.parameter].name;
+      for (PaddedTensor& tensor : tensors) {
+        if (tensor.name == name) tensor.values = average.values.data();
+      }
+    }
+  }
+  return tensors;
+}
+
+std::vector<OptimizerProgress> Trainer::optimizers() const {
+  std::vector<OptimizerProgress> progress;
+  for (const Unit& unit : units_) progress.push_back({unit.name, unit.optimizer.applied_steps()});
+  return progress;
+}
+
+StatusOr<Evaluation> Trainer::evaluate(const std::string& data_path, bool with_average) {
+  if (!with_average) return evaluate_weights(data_path);
+  for (Unit& unit : units_) unit.optimizer.swap_averages();
+  StatusOr<Evaluation> result = evaluate_weights(data_path);
+  for (Unit& unit : units_) unit.optimizer.swap_averages();
+  return result;
+}
+
+StatusOr<Evaluation> Trainer::evaluate_weights(const std::string& data_path) {
   const proto::Plan& plan = executor_.plan();
   const std::int64_t batch = plan_batch_size(plan);
   if (plan.training().evaluate_loss() < 0 || batch < 1)
@@ -90,7 +131,10 @@ StatusOr<Evaluation> Trainer::evaluate(const std::string& data_path) {
 
 std::uint64_t Trainer::state_bytes() {
   std::size_t elems = 0;
-  for (const Optimizer::State& state : optimizer_->states()) elems += state.values.size();
+  for (Unit& unit : units_) {
+    for (const Optimizer::State& state : unit.optimizer.states()) elems += state.values.size();
+    for (const Optimizer::State& state : unit.optimizer.averages()) elems += state.values.size();
+  }
   for (const std::vector<float>& accumulator : accumulators_) elems += accumulator.size();
   for (const StateBuffers& state : states_) elems += state.before.size();
   return elems * sizeof(float);
@@ -99,34 +143,80 @@ std::uint64_t Trainer::state_bytes() {
 Status Trainer::save(const std::string& folder) {
   TrainingState state;
   state.step = step_;
-  state.applied_steps = optimizer_->applied_steps();
+  state.applied_steps = units_.front().optimizer.applied_steps();
+  state.optimizers = optimizers();
   state.loss_scaler = scaler_;
   state.rng_seed = options_.seed;
   state.rng_draws = draws_;
   state.options_digest = options_.options_digest;
+  state.options = options_.options;
   state.data = std::make_shared<const nlohmann::json>(data_.save());
-  return save_checkpoint(folder, weight_tensors(executor_),
-                         optimizer_tensors(executor_, *optimizer_), state);
+  const std::vector<PaddedTensor> weights = weight_tensors(executor_);
+  const std::vector<PaddedTensor> optimizer = optimizer_tensors(), average = average_tensors();
+  return save_checkpoint(folder, {weights, optimizer, average, options_.fixed}, state);
+}
+
+// Which option differs, as " (--lr: 0.1 then, 0.2 now)"; nothing if none does or the checkpoint
+// does not tell.
+std::string Trainer::changed_option(const TrainingState& saved) const {
+  if (!saved.options) return {};
+  const auto text_of = [](const std::map<std::string, std::string>& options,
+                          const std::string& name) {
+    const auto found = options.find(name);
+    return found == options.end() ? std::string("its default") : printable(found->second);
+  };
+  std::map<std::string, std::string> all = *saved.options;
+  all.insert(options_.options.begin(), options_.options.end());
+  for (const auto& [name, value] : all) {
+    const std::string then = text_of(*saved.options, name), now = text_of(options_.options, name);
+    if (then != now) return " (--" + printable(name) + ": " + then + " then, " + now + " now)";
+  }
+  return {};
+}
+
+Status Trainer::check_same_run(const std::string& folder, const Checkpoint& checkpoint) const {
+  const TrainingState& saved = checkpoint.state;
+  const std::string changed = changed_option(saved);
+  if (!changed.empty() || saved.options_digest != options_.options_digest) {
+    return invalid_argument(folder + ": was saved by a run with other options" +
+                            (changed.empty() ? " (model, data, precision or optimizer)" : changed) +
+                            ". Hint: resume with the options the run was started with");
+  }
+  const bool same_optimizers =
+      saved.optimizers.empty()
+          ? units_.size() == 1
+          : std::ranges::equal(saved.optimizers, units_, [](const auto& row, const Unit& unit) {
+              return row.name == unit.name;
+            });
+  if (!same_optimizers || checkpoint.average.has_value() != (options_.average_decay > 0)) {
+    return invalid_argument(
+        folder +
+        ": was saved by a run with other options (optimizers or moving average). "
+        "Hint: resume with the options the run was started with");
+  }
+  return ok_status();
 }
 
 Status Trainer::resume(const std::string& folder) {
   MEZZO_ASSIGN_OR_RETURN(const Checkpoint checkpoint, load_checkpoint(folder));
-  if (checkpoint.state.options_digest != options_.options_digest) {
-    return invalid_argument(
-        folder +
-        ": was saved by a run with other options (model, data, precision or optimizer). "
-        "Hint: resume with the options the run was started with");
+  MEZZO_RETURN_IF_ERROR(check_same_run(folder, checkpoint));
+  const TrainingState& saved = checkpoint.state;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    units_[i].optimizer.set_applied_steps(
+        saved.optimizers.empty() ? saved.applied_steps : saved.optimizers[i].applied_steps);
   }
-  MEZZO_RETURN_IF_ERROR(restore_tensors(checkpoint.model, weight_tensors(executor_)));
   MEZZO_RETURN_IF_ERROR(
-      restore_tensors(checkpoint.optimizer, optimizer_tensors(executor_, *optimizer_)));
-  if (checkpoint.state.data) MEZZO_RETURN_IF_ERROR(data_.load(*checkpoint.state.data));
-  scaler_ = checkpoint.state.loss_scaler;
-  step_ = checkpoint.state.step;
-  draws_ = checkpoint.state.rng_draws;
-  options_.seed = checkpoint.state.rng_seed;
-  optimizer_->set_applied_steps(checkpoint.state.applied_steps);
-  optimizer_->refresh_low();
+      restore_tensors(checkpoint.model, weight_tensors(executor_), options_.fixed));
+  MEZZO_RETURN_IF_ERROR(restore_tensors(checkpoint.optimizer, optimizer_tensors()));
+  // Running statistics are in this file as well, as the other one has them.
+  if (checkpoint.average)
+    MEZZO_RETURN_IF_ERROR(restore_tensors(*checkpoint.average, average_tensors(), options_.fixed));
+  if (saved.data) MEZZO_RETURN_IF_ERROR(data_.load(*saved.data));
+  scaler_ = saved.loss_scaler;
+  step_ = saved.step;
+  draws_ = saved.rng_draws;
+  options_.seed = saved.rng_seed;
+  for (Unit& unit : units_) unit.optimizer.refresh_low();
   return ok_status();
 }
 

@@ -150,6 +150,8 @@ Status check_coverage(std::vector<SafetensorsEntry>& entries, std::span<const st
 
 }  // namespace
 
+bool safetensors_holds(DType dtype) { return type_name(dtype).has_value(); }
+
 StatusOr<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   MEZZO_ASSIGN_OR_RETURN(auto mapped, MappedFile::open(path));
   SafetensorsFile file(std::move(mapped));

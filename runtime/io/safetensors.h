@@ -54,6 +54,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
+// Has the format a name for the type?
+bool safetensors_holds(DType dtype);
+
 struct SafetensorsDecl {
   std::string name;
   DType dtype = DType::kNone;

@@ -28,6 +28,7 @@ using nlohmann::json;
 constexpr const char* kFormat = "mezzo-checkpoint";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kAverageFile = "ema.safetensors";
 constexpr const char* kStateFile = "state.json";
 
 // {"bytes", "xxh3"} of a file.
@@ -40,12 +41,14 @@ StatusOr<json> file_facts(const std::string& path) {
   return json{{"bytes", bytes.size()}, {"xxh3", digest.data()}};
 }
 
-Status write_tensors(const std::string& path, std::span<const PaddedTensor> tensors) {
+Status write_tensors(const std::string& path, std::span<const PaddedTensor> tensors,
+                     std::span<const FixedTensor> fixed = {}) {
   std::vector<SafetensorsDecl> decls;
   for (const PaddedTensor& tensor : tensors) {
     MEZZO_RETURN_IF_ERROR(check_padding(tensor.name, tensor.dims, tensor.padded_dims));
     decls.push_back({tensor.name, DType::kFloat32, tensor.dims});
   }
+  for (const FixedTensor& tensor : fixed) decls.push_back({tensor.name, tensor.dtype, tensor.dims});
   MEZZO_ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::create(path, decls, {{"format", "pt"}}));
   std::vector<float> logical;
   for (const PaddedTensor& tensor : tensors) {
@@ -59,6 +62,7 @@ Status write_tensors(const std::string& path, std::span<const PaddedTensor> tens
     }
     MEZZO_RETURN_IF_ERROR(writer.write(std::as_bytes(values)));
   }
+  for (const FixedTensor& tensor : fixed) MEZZO_RETURN_IF_ERROR(writer.write(tensor.bytes));
   return writer.commit();
 }
 
@@ -68,7 +72,8 @@ Status check_target(const std::string& folder) {
   for (auto entry = fs::directory_iterator(folder, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name != kModelFile && name != kOptimizerFile && name != kStateFile) {
+    if (name != kModelFile && name != kOptimizerFile && name != kAverageFile &&
+        name != kStateFile) {
       return invalid_argument(printable(folder) + ": holds '" + printable(name) +
                               "', which is no part of a checkpoint, and is left as it is. Hint: "
                               "give another --out");
@@ -81,6 +86,32 @@ json object_or_empty(const std::shared_ptr<const json>& value) {
   return value != nullptr ? *value : json::object();
 }
 
+Status parse_optimizers(const json& saved, TrainingState& state) {
+  if (!saved.contains("optimizers")) return ok_status();
+  MEZZO_ASSIGN_OR_RETURN(const json* rows, json_array(saved, "optimizers"));
+  for (const json& row : *rows) {
+    OptimizerProgress progress;
+    MEZZO_ASSIGN_OR_RETURN(progress.name, json_string(row, "name"));
+    MEZZO_ASSIGN_OR_RETURN(progress.applied_steps, json_int(row, "applied_steps"));
+    if (progress.applied_steps < 0 || progress.applied_steps > state.step)
+      return invalid_argument("key 'optimizers': applied_steps is outside 0.." +
+                              std::to_string(state.step));
+    state.optimizers.push_back(std::move(progress));
+  }
+  return ok_status();
+}
+
+Status parse_options(const json& saved, TrainingState& state) {
+  if (!saved.contains("options")) return ok_status();
+  MEZZO_ASSIGN_OR_RETURN(const json* options, json_object(saved, "options"));
+  state.options.emplace();
+  for (const auto& [name, value] : options->items()) {
+    if (!value.is_string()) return invalid_argument("key 'options': expected texts");
+    state.options->emplace(name, value.get<std::string>());
+  }
+  return ok_status();
+}
+
 StatusOr<TrainingState> parse_state(const json& saved) {
   TrainingState state;
   MEZZO_ASSIGN_OR_RETURN(state.step, json_int(saved, "step"));
@@ -89,6 +120,8 @@ StatusOr<TrainingState> parse_state(const json& saved) {
       state.step == std::numeric_limits<std::int64_t>::max()) {
     return invalid_argument("keys 'step' and 'applied_steps' do not fit each other");
   }
+  MEZZO_RETURN_IF_ERROR(parse_optimizers(saved, state));
+  MEZZO_RETURN_IF_ERROR(parse_options(saved, state));
   MEZZO_ASSIGN_OR_RETURN(const json* scaler, json_object(saved, "loss_scaler"));
   auto loaded = LossScaler::load(*scaler);
   if (!loaded.ok()) return loaded.status().with_context("key 'loss_scaler'");
@@ -127,27 +160,42 @@ StatusOr<SafetensorsFile> open_tensors(const std::string& folder, const char* na
   return SafetensorsFile::open(path);
 }
 
+json optimizer_rows(const TrainingState& state) {
+  json rows = json::array();
+  for (const OptimizerProgress& progress : state.optimizers)
+    rows.push_back({{"name", progress.name}, {"applied_steps", progress.applied_steps}});
+  return rows;
+}
+
 }  // namespace
 
-Status save_checkpoint(const std::string& folder, std::span<const PaddedTensor> weights,
-                       std::span<const PaddedTensor> optimizer_state, const TrainingState& state) {
+Status save_checkpoint(const std::string& folder, const CheckpointTensors& tensors,
+                       const TrainingState& state) {
   MEZZO_RETURN_IF_ERROR(check_target(folder));
   MEZZO_ASSIGN_OR_RETURN(auto output, AtomicDirectory::create(folder));
-  MEZZO_RETURN_IF_ERROR(write_tensors(output.file(kModelFile), weights));
-  MEZZO_RETURN_IF_ERROR(write_tensors(output.file(kOptimizerFile), optimizer_state));
-  MEZZO_ASSIGN_OR_RETURN(json model, file_facts(output.file(kModelFile)));
-  MEZZO_ASSIGN_OR_RETURN(json optimizer, file_facts(output.file(kOptimizerFile)));
-  const json saved = {
-      {"format", kFormat},
-      {"format_version", kCheckpointVersion},
-      {"step", state.step},
-      {"applied_steps", state.applied_steps},
-      {"loss_scaler", state.loss_scaler.save()},
-      {"rng", {{"seed", state.rng_seed}, {"draws", state.rng_draws}}},
-      {"options_digest", state.options_digest},
-      {"data", object_or_empty(state.data)},
-      {"extra", object_or_empty(state.extra)},
-      {"files", {{kModelFile, std::move(model)}, {kOptimizerFile, std::move(optimizer)}}}};
+  json files = json::object();
+  const auto write = [&](const char* name, std::span<const PaddedTensor> padded,
+                         std::span<const FixedTensor> fixed) -> Status {
+    MEZZO_RETURN_IF_ERROR(write_tensors(output.file(name), padded, fixed));
+    MEZZO_ASSIGN_OR_RETURN(files[name], file_facts(output.file(name)));
+    return ok_status();
+  };
+  MEZZO_RETURN_IF_ERROR(write(kModelFile, tensors.weights, tensors.fixed));
+  MEZZO_RETURN_IF_ERROR(write(kOptimizerFile, tensors.optimizer, {}));
+  if (!tensors.average.empty())
+    MEZZO_RETURN_IF_ERROR(write(kAverageFile, tensors.average, tensors.fixed));
+  json saved = {{"format", kFormat},
+                {"format_version", kCheckpointVersion},
+                {"step", state.step},
+                {"applied_steps", state.applied_steps},
+                {"loss_scaler", state.loss_scaler.save()},
+                {"rng", {{"seed", state.rng_seed}, {"draws", state.rng_draws}}},
+                {"options_digest", state.options_digest},
+                {"data", object_or_empty(state.data)},
+                {"extra", object_or_empty(state.extra)},
+                {"files", std::move(files)}};
+  if (!state.optimizers.empty()) saved["optimizers"] = optimizer_rows(state);
+  if (state.options) saved["options"] = *state.options;
   MEZZO_RETURN_IF_ERROR(write_file(output.file(kStateFile), json_text(saved, 2) + "\n"));
   return output.commit();
 }
@@ -163,10 +211,15 @@ StatusOr<Checkpoint> load_checkpoint(const std::string& folder) {
   if (!files.ok()) return files.status().with_context(printable(path));
   MEZZO_ASSIGN_OR_RETURN(auto model, open_tensors(folder, kModelFile, **files));
   MEZZO_ASSIGN_OR_RETURN(auto optimizer, open_tensors(folder, kOptimizerFile, **files));
-  return Checkpoint{*std::move(state), std::move(model), std::move(optimizer)};
+  Checkpoint checkpoint{*std::move(state), std::move(model), std::move(optimizer), std::nullopt};
+  if ((*files)->contains(kAverageFile)) {
+    MEZZO_ASSIGN_OR_RETURN(checkpoint.average, open_tensors(folder, kAverageFile, **files));
+  }
+  return checkpoint;
 }
 
-Status restore_tensors(const SafetensorsFile& file, std::span<const PaddedTensor> tensors) {
+Status restore_tensors(const SafetensorsFile& file, std::span<const PaddedTensor> tensors,
+                       std::span<const FixedTensor> fixed) {
   std::vector<const SafetensorsEntry*> found;
   for (const PaddedTensor& tensor : tensors) {
     MEZZO_RETURN_IF_ERROR(check_padding(tensor.name, tensor.dims, tensor.padded_dims));
@@ -174,7 +227,18 @@ Status restore_tensors(const SafetensorsFile& file, std::span<const PaddedTensor
                            file.get_floats(tensor.name, tensor.dims));
     found.push_back(entry);
   }
-  const std::set<const SafetensorsEntry*> used(found.begin(), found.end());
+  std::set<const SafetensorsEntry*> used(found.begin(), found.end());
+  for (const FixedTensor& tensor : fixed) {
+    const SafetensorsEntry* entry = file.find(tensor.name);
+    if (entry == nullptr) continue;
+    if (entry->dtype != tensor.dtype || entry->shape != tensor.dims ||
+        !std::ranges::equal(entry->bytes, tensor.bytes)) {
+      return invalid_argument(printable(file.path()) + ": tensor '" + printable(tensor.name) +
+                              "', which is not trained, differs from the model's. Hint: resume "
+                              "with the model that the checkpoint was written with");
+    }
+    used.insert(entry);
+  }
   for (const SafetensorsEntry& entry : file.entries()) {
     if (!used.contains(&entry)) {
       return invalid_argument(printable(file.path()) + ": tensor '" + printable(entry.name) +

@@ -42,6 +42,10 @@ StatusOr<LossScalerOptions> load_options(const json& saved) {
   MEZZO_ASSIGN_OR_RETURN(options.max_scale, json_number(saved, "max_scale"));
   MEZZO_ASSIGN_OR_RETURN(options.hysteresis, json_int(saved, "hysteresis"));
   MEZZO_ASSIGN_OR_RETURN(options.max_stuck_steps, json_int(saved, "max_stuck_steps"));
+  // Missing in checkpoints of versions that had no such option.
+  if (saved.contains("max_skips")) {
+    MEZZO_ASSIGN_OR_RETURN(options.max_skips, json_int(saved, "max_skips"));
+  }
   MEZZO_RETURN_IF_ERROR(validate(options));
   return options;
 }
@@ -65,6 +69,9 @@ Status validate(const LossScalerOptions& options) {
   }
   if (options.max_stuck_steps < 0) {
     return bad_option("stuck", "0 or more steps", static_cast<double>(options.max_stuck_steps));
+  }
+  if (options.max_skips < 0) {
+    return bad_option("max-skips", "0 or more steps", static_cast<double>(options.max_skips));
   }
   if (options.mode == LossScaleMode::kStatic) return ok_status();
   if (!(options.growth_factor >= 1.0) || std::isinf(options.growth_factor)) {
@@ -131,6 +138,7 @@ void LossScaler::update(bool found_inf, bool loss_is_finite) {
   if (found_inf) {
     const float before = scale_;
     ++skipped_steps_;
+    ++skips_in_row_;
     clean_steps_ = 0;
     if (options_.mode == LossScaleMode::kDynamic) back_off();
     const bool waits = options_.mode == LossScaleMode::kDynamic && hysteresis_left_ > 0;
@@ -138,6 +146,7 @@ void LossScaler::update(bool found_inf, bool loss_is_finite) {
     return;
   }
   stuck_steps_ = 0;
+  skips_in_row_ = 0;
   hysteresis_left_ = options_.hysteresis;
   if (options_.mode != LossScaleMode::kDynamic) return;
   if (++clean_steps_ == options_.growth_interval) {
@@ -146,18 +155,30 @@ void LossScaler::update(bool found_inf, bool loss_is_finite) {
   }
 }
 
-Status LossScaler::check_progress() const {
-  if (options_.max_stuck_steps == 0 || stuck_steps_ < options_.max_stuck_steps) return ok_status();
+Status LossScaler::check_progress(std::string_view cause) const {
+  const bool stuck = options_.max_stuck_steps > 0 && stuck_steps_ >= options_.max_stuck_steps;
+  const bool too_many = options_.max_skips > 0 && skips_in_row_ >= options_.max_skips;
+  if (!stuck && !too_many) return ok_status();
   const bool dynamic = options_.mode == LossScaleMode::kDynamic;
-  return invalid_argument(
-      std::to_string(stuck_steps_) + " steps in a row skipped at " +
-      (dynamic ? "the lowest loss scale, " : "a fixed loss scale of ") + format_number(scale_) +
-      ": gradients hold inf or NaN" +
-      (nonfinite_losses_ > 0
-           ? " and " + std::to_string(nonfinite_losses_) + " losses were not finite before scaling"
-           : std::string()) +
-      ". Hint: lower the learning rate, clip gradients, use --precision bf16" +
-      (dynamic ? ", or lower --loss-scale-min" : ", or use --loss-scale dynamic"));
+  std::string text =
+      std::to_string(stuck ? stuck_steps_ : skips_in_row_) + " steps in a row skipped";
+  if (options_.mode == LossScaleMode::kOff) {
+    text += " without a loss scale";
+  } else if (!stuck && dynamic) {
+    text += ", the loss scale fell to " + format_number(scale_);
+  } else {
+    text += (dynamic ? " at the lowest loss scale, " : " at a fixed loss scale of ") +
+            format_number(scale_);
+  }
+  text += ": gradients hold inf or NaN";
+  if (nonfinite_losses_ > 0)
+    text += " and " + std::to_string(nonfinite_losses_) + " losses were not finite before scaling";
+  if (!cause.empty()) text += ". " + std::string(cause);
+  text += ". Hint: lower the learning rate, clip gradients, use --precision bf16";
+  if (stuck && dynamic) text += ", or lower --loss-scale-min";
+  if (options_.mode == LossScaleMode::kStatic) text += ", or use --loss-scale dynamic";
+  if (!stuck) text += ", or raise --max-skips";
+  return invalid_argument(text);
 }
 
 json LossScaler::save() const {
@@ -170,11 +191,13 @@ json LossScaler::save() const {
           {"max_scale", json_from_number(options_.max_scale)},
           {"hysteresis", options_.hysteresis},
           {"max_stuck_steps", options_.max_stuck_steps},
+          {"max_skips", options_.max_skips},
           {"scale", static_cast<double>(scale_)},
           {"clean_steps", clean_steps_},
           {"hysteresis_left", hysteresis_left_},
           {"skipped_steps", skipped_steps_},
           {"stuck_steps", stuck_steps_},
+          {"skips_in_row", skips_in_row_},
           {"nonfinite_losses", nonfinite_losses_}};
 }
 
@@ -200,6 +223,9 @@ StatusOr<LossScaler> LossScaler::load(const json& saved) {
   MEZZO_ASSIGN_OR_RETURN(scaler.skipped_steps_, load_count(saved, "skipped_steps", kMost));
   MEZZO_ASSIGN_OR_RETURN(scaler.stuck_steps_, load_count(saved, "stuck_steps", kMost));
   MEZZO_ASSIGN_OR_RETURN(scaler.nonfinite_losses_, load_count(saved, "nonfinite_losses", kMost));
+  if (saved.contains("skips_in_row")) {
+    MEZZO_ASSIGN_OR_RETURN(scaler.skips_in_row_, load_count(saved, "skips_in_row", kMost));
+  }
   return scaler;
 }
 

@@ -33,6 +33,8 @@ struct LossScalerOptions {
   // check_progress() reports an error after this many skipped steps in a row at a scale that cannot
   // shrink further: training is not going on. 0 never does.
   std::int64_t max_stuck_steps = 100;
+  // The same after this many skipped steps in a row at any scale. 0 never does.
+  std::int64_t max_skips = 0;
 };
 
 // InvalidArgument naming the option: not finite, scale below the smallest normal float32 or outside
@@ -52,19 +54,21 @@ class LossScaler {
   float inverse_scale() const;
   const LossScalerOptions& options() const { return options_; }
 
-  // Accounts for one finished optimizer step: once per accumulation window and, with several
+  // Accounts for one finished step: once per accumulation window and, with several
   // optimizers or ranks, once for all of them with the OR of their flags. A step with `found_inf`
   // was skipped in every mode. `loss_is_finite` = false says that the unscaled FP32 loss itself was
   // NaN or inf, which no scale mends; such steps are counted apart, the scale moves as PyTorch's.
   void update(bool found_inf, bool loss_is_finite = true);
 
-  // InvalidArgument once max_stuck_steps is reached, saying what to try.
-  Status check_progress() const;
+  // InvalidArgument once max_stuck_steps or max_skips is reached, saying what to try; `cause` is
+  // what the caller knows of it, a sentence without the stop.
+  Status check_progress(std::string_view cause = {}) const;
 
   std::int64_t clean_steps() const { return clean_steps_; }          // in a row, since growth
   std::int64_t hysteresis_left() const { return hysteresis_left_; }  // overflows before shrinking
   std::int64_t skipped_steps() const { return skipped_steps_; }      // in total
   std::int64_t stuck_steps() const { return stuck_steps_; }  // skipped in a row at the lowest scale
+  std::int64_t skips_in_row() const { return skips_in_row_; }
   std::int64_t nonfinite_losses() const { return nonfinite_losses_; }  // in total
 
   // Options and every field of the state; load() checks all of it and accepts what save() gave,
@@ -83,6 +87,7 @@ class LossScaler {
   std::int64_t hysteresis_left_ = 1;
   std::int64_t skipped_steps_ = 0;
   std::int64_t stuck_steps_ = 0;
+  std::int64_t skips_in_row_ = 0;
   std::int64_t nonfinite_losses_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/train/lr_schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -14,6 +15,11 @@ namespace {
 // From `start` at 0 to `end` at 1, along half a cosine.
 double cosine_between(double start, double end, double at) {
   return end + (start - end) * (1.0 + std::cos(std::numbers::pi * at)) / 2.0;
+}
+
+// From 1 at 0 to `end` at 1.
+double polynomial_between(double end, double power, double at) {
+  return end + (1.0 - end) * std::pow(1.0 - at, power);
 }
 
 Status bad(std::string_view option, std::string_view expected, double got) {
@@ -31,13 +37,19 @@ StatusOr<LrSchedule> LrSchedule::create(const LrScheduleOptions& o) {
   if (o.warmup_steps < 0) return bad("--warmup-steps", "0 or more", warmup);
   switch (o.kind) {
     case LrScheduleKind::kConstant: break;
+    case LrScheduleKind::kLinear:
+    case LrScheduleKind::kPolynomial:
     case LrScheduleKind::kCosine:
       if (o.total_steps <= o.warmup_steps) {
         return bad("--warmup-steps",
-                   "fewer than the " + std::to_string(o.total_steps) + " steps of the run", warmup);
+                   "fewer than the " + std::to_string(o.total_steps) + " steps of the schedule",
+                   warmup);
       }
       if (!(o.min_factor >= 0 && o.min_factor <= 1)) {
-        return bad("the cosine's least factor", "0 to 1", o.min_factor);
+        return bad("--lr-end-factor", "0 to 1", o.min_factor);
+      }
+      if (!(o.power > 0 && std::isfinite(o.power))) {
+        return bad("--lr-power", "a number above 0", o.power);
       }
       break;
     case LrScheduleKind::kStep:
@@ -54,13 +66,10 @@ StatusOr<LrSchedule> LrSchedule::create(const LrScheduleOptions& o) {
       if (o.total_steps < 2) {
         return bad("one-cycle", "at least 2 steps", static_cast<double>(o.total_steps));
       }
-      if (!(o.pct_start >= 0 && o.pct_start <= 1)) {
-        return bad("one-cycle's rising share", "0 to 1", o.pct_start);
-      }
-      if (!(o.div_factor > 0 && o.final_div_factor > 0)) {
-        return bad("one-cycle's divisors", "numbers over 0",
-                   std::min(o.div_factor, o.final_div_factor));
-      }
+      if (!(o.pct_start >= 0 && o.pct_start <= 1)) return bad("--lr-rise", "0 to 1", o.pct_start);
+      if (!(o.div_factor > 0)) return bad("--lr-div", "a number above 0", o.div_factor);
+      if (!(o.final_div_factor > 0))
+        return bad("--lr-final-div", "a number above 0", o.final_div_factor);
       break;
   }
   return LrSchedule(o);
@@ -73,11 +82,14 @@ double LrSchedule::factor(std::int64_t applied_steps) const {
     return static_cast<double>(applied_steps + 1) / static_cast<double>(o.warmup_steps);
   }
   const std::int64_t after = applied_steps - o.warmup_steps;
+  const auto done = [&](std::int64_t steps) {
+    const auto length = static_cast<double>(o.total_steps - o.warmup_steps);
+    return std::min(static_cast<double>(steps) / length, 1.0);
+  };
   switch (o.kind) {
-    case LrScheduleKind::kCosine: {
-      const auto length = static_cast<double>(o.total_steps - o.warmup_steps);
-      return cosine_between(1.0, o.min_factor, std::min(static_cast<double>(after) / length, 1.0));
-    }
+    case LrScheduleKind::kLinear: return polynomial_between(o.min_factor, 1.0, done(after));
+    case LrScheduleKind::kPolynomial: return polynomial_between(o.min_factor, o.power, done(after));
+    case LrScheduleKind::kCosine: return cosine_between(1.0, o.min_factor, done(after));
     case LrScheduleKind::kStep: return std::pow(o.gamma, static_cast<double>(after / o.step_size));
     default: return 1.0;
   }
@@ -94,23 +106,28 @@ double LrSchedule::one_cycle(std::int64_t applied_steps) const {
   return last > from ? cosine_between(1.0, end, (at - from) / (last - from)) : 1.0;
 }
 
+namespace {
+constexpr std::array<std::string_view, 6> kNames = {"constant", "linear", "polynomial",
+                                                    "cosine",   "step",   "one-cycle"};
+}  // namespace
+
+std::vector<std::string> lr_schedule_names() {
+  std::vector<std::string> names(kNames.begin(), kNames.end());
+  names.emplace_back("warmup-cosine");
+  return names;
+}
+
 StatusOr<LrScheduleKind> parse_lr_schedule(std::string_view name) {
-  if (name == "constant") return LrScheduleKind::kConstant;
-  if (name == "cosine" || name == "warmup-cosine") return LrScheduleKind::kCosine;
-  if (name == "step") return LrScheduleKind::kStep;
-  if (name == "one-cycle") return LrScheduleKind::kOneCycle;
-  const std::vector<std::string> all = {"constant", "cosine", "warmup-cosine", "step", "one-cycle"};
+  if (name == "warmup-cosine") return LrScheduleKind::kCosine;
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<LrScheduleKind>(found - kNames.begin());
+  const std::vector<std::string> all = lr_schedule_names();
   return invalid_argument("--schedule: unknown '" + printable(name) + "'." +
                           did_you_mean(name, all) + " There are: " + join(all, ", "));
 }
 
 std::string_view lr_schedule_name(LrScheduleKind kind) {
-  switch (kind) {
-    case LrScheduleKind::kCosine: return "cosine";
-    case LrScheduleKind::kStep: return "step";
-    case LrScheduleKind::kOneCycle: return "one-cycle";
-    default: return "constant";
-  }
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace mezzo::runtime

@@ -4,30 +4,39 @@
 // w the warm-up steps, the base rate is multiplied by factor(u):
 //   warm-up      (u + 1) / w                     while u < w, for every kind but one-cycle
 //   constant     1
-//   cosine       m + (1 - m) (1 + cos(pi (u - w) / (n - w))) / 2, m = min_factor; m for u >= n
+//   polynomial   m + (1 - m) (1 - p)^power,  p = min((u - w) / (n - w), 1), m = min_factor
+//   linear       the same with a power of 1
+//   cosine       m + (1 - m) (1 + cos(pi p)) / 2
 //   step         gamma ^ floor((u - w) / step_size)
 //   one-cycle    cosine from 1/div to 1 over the first pct_start of the steps, then cosine down to
 //                1/(div final_div), as torch.optim.lr_scheduler.OneCycleLR with its defaults
+// These are PyTorch's LinearLR, PolynomialLR, CosineAnnealingLR, StepLR and OneCycleLR; a warm-up
+// of w steps is its LinearLR(start_factor = 1/w, total_iters = w - 1) before them (SequentialLR),
+// and linear with warm-up is Transformers' get_linear_schedule_with_warmup one step ahead: ours
+// does not spend its first step at a rate of 0.
 //
 // The argument counts applied steps only: a step skipped for an overflow leaves the schedule where
 // it is, and the next one runs at the same rate.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/support/status.h"
 
 namespace mezzo::runtime {
 
-enum class LrScheduleKind { kConstant, kCosine, kStep, kOneCycle };
+enum class LrScheduleKind { kConstant, kLinear, kPolynomial, kCosine, kStep, kOneCycle };
 
 struct LrScheduleOptions {
   LrScheduleKind kind = LrScheduleKind::kConstant;
   double base_lr = 1e-3;  // the peak for one-cycle
   std::int64_t warmup_steps = 0;
-  std::int64_t total_steps = 0;  // needed by cosine and one-cycle
-  double min_factor = 0.0;       // cosine
+  std::int64_t total_steps = 0;  // needed by all but constant and step
+  double min_factor = 0.0;       // linear, polynomial, cosine
+  double power = 1.0;            // polynomial
   std::int64_t step_size = 0;    // step
   double gamma = 0.1;            // step
   double pct_start = 0.3;        // one-cycle
@@ -38,7 +47,7 @@ struct LrScheduleOptions {
 class LrSchedule {
  public:
   // InvalidArgument naming the option: a rate that is negative or not finite, warm-up not below
-  // the total of a cosine, no step size, one-cycle with warm-up (it has its own) or under 2 steps.
+  // the total, no step size, one-cycle with warm-up (it has its own) or under 2 steps.
   static StatusOr<LrSchedule> create(const LrScheduleOptions& options);
 
   // REQUIRES: applied_steps >= 0.
@@ -54,7 +63,9 @@ class LrSchedule {
   LrScheduleOptions options_;
 };
 
-// "constant", "cosine", "warmup-cosine" (cosine; its warm-up is the option's), "step", "one-cycle".
+// "constant", "linear", "polynomial", "cosine", "step", "one-cycle"; "warmup-cosine" is cosine,
+// whose warm-up is the option's.
+std::vector<std::string> lr_schedule_names();
 StatusOr<LrScheduleKind> parse_lr_schedule(std::string_view name);
 std::string_view lr_schedule_name(LrScheduleKind kind);
 

@@ -71,6 +71,17 @@ StatusOr<std::size_t> kept_bytes(std::string_view text, std::string_view where,
   return kept;
 }
 
+// Where some optimizers skipped and others did not.
+std::string skipped_optimizers(const StepMetrics& m) {
+  if (m.skipped || m.skipped_optimizers == 0) return {};
+  std::string numbers;
+  for (int i = 0; i < 64; ++i) {
+    if ((m.skipped_optimizers >> i & 1U) != 0)
+      numbers += (numbers.empty() ? "" : ",") + std::to_string(i);
+  }
+  return ",\"skipped_optimizers\":[" + numbers + "]";
+}
+
 }  // namespace
 
 std::string metrics_line(const StepMetrics& m) {
@@ -79,7 +90,8 @@ std::string metrics_line(const StepMetrics& m) {
   return "{\"step\":" + std::to_string(m.step) + ",\"loss\":" + json_number_text(m.loss) +
          ",\"grad_norm\":" + (m.grad_norm ? json_number_text(*m.grad_norm) : "null") +
          ",\"lr\":" + json_number_text(m.lr) + ",\"loss_scale\":" + json_number_text(m.loss_scale) +
-         ",\"skipped\":" + (m.skipped ? "true" : "false") + ",\"step_ms\":" + step_ms.data() + "}";
+         ",\"skipped\":" + (m.skipped ? "true" : "false") + skipped_optimizers(m) +
+         ",\"step_ms\":" + step_ms.data() + "}";
 }
 
 StatusOr<MetricsWriter> MetricsWriter::open(const std::string& path, int flags) {

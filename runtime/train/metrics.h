@@ -19,13 +19,16 @@ struct StepMetrics {
   std::optional<double> grad_norm;  // unscaled, before clipping; none on a skipped step
   double lr = 0.0;
   float loss_scale = 1.0F;  // the one used in this step
-  bool skipped = false;
+  bool skipped = false;     // by every optimizer
+  // With several optimizers, bit i says that optimizer i skipped for an overflow of its own.
+  std::uint64_t skipped_optimizers = 0;
   double step_ms = 0.0;
 };
 
 // One line of JSON without the newline:
 //   {"step":1,"loss":2.3379574,"grad_norm":0.565,"lr":0.05,"loss_scale":65536,"skipped":false,
 //    "step_ms":1.234}
+// and, where only some of several optimizers skipped, "skipped_optimizers":[1] with their numbers.
 // Numbers are the shortest text that reads back as the same float32 (loss, loss_scale) or double;
 // a number that is not finite, which JSON lacks, is null.
 std::string metrics_line(const StepMetrics& metrics);

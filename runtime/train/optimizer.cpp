@@ -22,35 +22,6 @@ bool is_share(double value) { return value >= 0 && value < 1; }
 constexpr std::string_view kRate = "a number of at least 0";
 constexpr std::string_view kShare = "a number in [0, 1)";
 
-// What is wrong with a group's settings, as "momentum: expected ..., got 2"; empty for nothing.
-std::string fault_of(const OptimizerGroup& group) {
-  const auto bad = [](std::string_view name, std::string_view expected, double got) {
-    return std::string(name) + ": expected " + std::string(expected) + ", got " +
-           format_number(got);
-  };
-  if (!is_rate(group.lr)) return bad("lr", kRate, group.lr);
-  if (!is_rate(group.weight_decay)) return bad("weight decay", kRate, group.weight_decay);
-  if (group.kind == OptimizerKind::kSgd) {
-    if (!is_share(group.momentum)) return bad("momentum", kShare, group.momentum);
-    if (!is_share(group.dampening)) return bad("dampening", kShare, group.dampening);
-    if (group.nesterov && group.momentum == 0)
-      return bad("momentum", "more than 0 with Nesterov", group.momentum);
-    if (group.nesterov && group.dampening != 0)
-      return bad("dampening", "0 with Nesterov", group.dampening);
-    return {};
-  }
-  if (!is_rate(group.eps)) return bad("eps", kRate, group.eps);
-  if (group.kind == OptimizerKind::kAdagrad) {
-    if (!is_rate(group.lr_decay)) return bad("lr decay", kRate, group.lr_decay);
-    if (!is_rate(group.initial_accumulator))
-      return bad("initial accumulator", kRate, group.initial_accumulator);
-    return {};
-  }
-  if (!is_share(group.beta1)) return bad("beta1", kShare, group.beta1);
-  if (!is_share(group.beta2)) return bad("beta2", kShare, group.beta2);
-  return {};
-}
-
 Status check_parameter(const OptimizerParameter& parameter,
                        std::span<const OptimizerGroup> groups) {
   const std::string where = "parameter '" + printable(parameter.name) + "': ";
@@ -83,12 +54,40 @@ StateNames state_names(const OptimizerGroup& group) {
 
 }  // namespace
 
+Status check_group(const OptimizerGroup& group) {
+  const auto bad = [](std::string_view name, std::string_view expected, double got) {
+    return invalid_argument(std::string(name) + ": expected " + std::string(expected) + ", got " +
+                            format_number(got));
+  };
+  if (!is_rate(group.lr)) return bad("lr", kRate, group.lr);
+  if (!is_rate(group.weight_decay)) return bad("weight decay", kRate, group.weight_decay);
+  if (group.kind == OptimizerKind::kSgd) {
+    if (!is_share(group.momentum)) return bad("momentum", kShare, group.momentum);
+    if (!is_share(group.dampening)) return bad("dampening", kShare, group.dampening);
+    if (group.nesterov && group.momentum == 0)
+      return bad("momentum", "more than 0 with Nesterov", group.momentum);
+    if (group.nesterov && group.dampening != 0)
+      return bad("dampening", "0 with Nesterov", group.dampening);
+    return ok_status();
+  }
+  if (!is_rate(group.eps)) return bad("eps", kRate, group.eps);
+  if (group.kind == OptimizerKind::kAdagrad) {
+    if (!is_rate(group.lr_decay)) return bad("lr decay", kRate, group.lr_decay);
+    if (!is_rate(group.initial_accumulator))
+      return bad("initial accumulator", kRate, group.initial_accumulator);
+    return ok_status();
+  }
+  if (!is_share(group.beta1)) return bad("beta1", kShare, group.beta1);
+  if (!is_share(group.beta2)) return bad("beta2", kShare, group.beta2);
+  return ok_status();
+}
+
 StatusOr<Optimizer> Optimizer::create(std::vector<OptimizerGroup> groups,
                                       std::vector<OptimizerParameter> parameters,
                                       const OptimizerOptions& options) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (const std::string fault = fault_of(groups[i]); !fault.empty())
-      return invalid_argument("optimizer group " + std::to_string(i) + ": " + fault);
+    if (const Status status = check_group(groups[i]); !status.ok())
+      return invalid_argument("optimizer group " + std::to_string(i) + ": " + status.message());
   }
   if (!is_share(options.average_decay)) {
     return invalid_argument("moving average: decay: expected " + std::string(kShare) + ", got " +

@@ -67,6 +67,11 @@ struct OptimizerGroup {
   bool frozen = false;               // never changed; gradients not looked at
 };
 
+// InvalidArgument, "momentum: expected a number in [0, 1), got 2": rates, decay or eps negative or
+// not finite, momentum, dampening or betas outside [0, 1), Nesterov without momentum or with
+// dampening. Settings that the kind does not use are not looked at.
+Status check_group(const OptimizerGroup& group);
+
 // What `kind` takes for eps where nobody says.
 double default_eps(OptimizerKind kind);
 
@@ -107,9 +112,8 @@ struct OptimizerOptions {
 // the groups of its parameters.
 class Optimizer {
  public:
-  // InvalidArgument naming group or parameter: rates, decay or eps negative or not finite, momentum
-  // or betas outside [0, 1), Nesterov without momentum or with dampening, a group index or buffer
-  // missing, no parameter that is not frozen.
+  // InvalidArgument naming group or parameter: what check_group() says, average_decay outside
+  // [0, 1), a group index or buffer missing, no parameter that is not frozen.
   static StatusOr<Optimizer> create(std::vector<OptimizerGroup> groups,
                                     std::vector<OptimizerParameter> parameters,
                                     const OptimizerOptions& options = {});

@@ -158,7 +158,9 @@ template <Low low>
         unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value) + k.weight_decay * w[i];
     const float s = sum[i] + g * g;
     sum[i] = s;
-    const float updated = w[i] - k.lr * (g / without_zero(std::sqrt(s) + k.eps));
+    const float divisor = without_zero(std::sqrt(s) + k.eps);
+    // g / divisor alone would be g where the divisor is 1, and GCC 12 makes a branch of that.
+    const float updated = w[i] - k.lr * g / divisor;
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/onnx/import.h"
+#include "passes/autodiff/parameter_roles.h"
 #include "passes/autodiff/prepare_training.h"
 #include "tests/passes/pass_case.h"
 #include "tests/support/status_test.h"
@@ -328,6 +329,31 @@ TEST(PrepareTraining, RefusesADropoutThatDropsAll) {
   PassContext ctx;
   EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training"),
               Rejects("expected a ratio in [0, 1), got 1"));
+}
+
+TEST(NormsAndBiases, AreFoundByTheOperandThatReadsThem) {
+  const auto model = test::value_or_die(import_text(std::string(kHead) + R"(
+g (float[2,2,2] x) => (float[2,2,2] y, float[2,1,2,1] r)
+<float[1,2] gemm_bias = {1,2}, float[2,2] weight = {1,2,3,4}, float16[2,1] scale_half = {1,1},
+ float[1,2] shift = {0,0}, float[2,2,1] kernel = {1,2,3,4}, float[2] kernel_bias = {0,0},
+ float[1,4,2] rw = {1,2,3,4,5,6,7,8}, float[1,4,1] rr = {1,2,3,4}, float[1,8] rb = {1,2,3,4,5,6,7,8},
+ float[2] vector = {1,2}, float scalar = {2}, float[2,2] table = {1,2,3,4}, int64[1] ids = {0}>
+{
+  flat = Flatten (x)
+  m = Gemm (flat, weight, gemm_bias)
+  scale = Cast <to = 1> (scale_half)
+  scale1 = Squeeze (scale)
+  shift1 = Squeeze (shift)
+  n = InstanceNormalization (x, scale1, shift1)
+  c = Conv (n, kernel, kernel_bias)
+  r = LSTM <hidden_size = 1> (x, rw, rr, rb)
+  a = Add (c, vector)
+  b = Mul (a, scalar)
+  y = Add (b, table)
+})"));
+  EXPECT_THAT(norms_and_biases(*model->graph),
+              testing::UnorderedElementsAre("gemm_bias", "scale_half", "shift", "kernel_bias", "rb",
+                                            "vector", "scalar"));
 }
 
 }  // namespace

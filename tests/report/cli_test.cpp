@@ -151,7 +151,7 @@ TEST_F(Cli, InspectOfACheckpoint) {
   state.step = 12;
   state.applied_steps = 9;
   const std::string folder = dir_.file("checkpoint");
-  ASSERT_THAT(runtime::save_checkpoint(folder, weights, moments, state), test::IsOk());
+  ASSERT_THAT(runtime::save_checkpoint(folder, {weights, moments, {}, {}}, state), test::IsOk());
   const Result result = run("inspect " + folder);
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("step: 12 (9 applied, 3 skipped)"));

@@ -79,6 +79,40 @@ TEST(Allocation, NoneInAStepOfOurOwnKernels) {
   EXPECT_EQ(session->trainer().steps_done(), 12);
 }
 
+// Two optimizers, a frozen group, LAMB's second pass, moving average, both kinds of clipping,
+// static scale and every schedule: nothing of it allocates.
+TEST(Allocation, NoneWithGroupsAveragesAndClipping) {
+  if (!test::can_count_allocations()) GTEST_SKIP() << "the sanitizer has its own malloc";
+  for (const runtime::OptimizerKind kind :
+       {runtime::OptimizerKind::kSgd, runtime::OptimizerKind::kLamb,
+        runtime::OptimizerKind::kAdagrad}) {
+    SessionOptions options = session_options("fp32", 1);
+    options.classes = 6;
+    options.trainer.clip_value = 0.5;
+    options.trainer.average_decay = 0.9;
+    options.trainer.loss_scale.mode = runtime::LossScaleMode::kDynamic;
+    options.trainer.schedule.kind = runtime::LrScheduleKind::kPolynomial;
+    options.trainer.schedule.total_steps = 100;
+    options.trainer.schedule.warmup_steps = 3;
+    const auto probe = value_or_die(Session::open(model_without_contractions(), options));
+    ASSERT_GE(probe->plan().parameters_size(), 2);
+    runtime::ParameterGroup group{"other", options.trainer.optimizer, "other", {}};
+    group.settings.kind = kind;
+    group.parameters = {probe->plan().parameters(0).name()};
+    options.trainer.groups = {group};
+    const auto session = value_or_die(Session::open(model_without_contractions(), options));
+    session->steps(2);
+    EXPECT_EQ(session->trainer().optimizers().size(), 2U);
+    test::AllocationCounter counter;
+    for (int i = 0; i < 10; ++i) {
+      if (!session->trainer().step().ok()) break;
+    }
+    const test::Allocations found = counter.stop();
+    EXPECT_EQ(found.own + found.library, 0) << testing::PrintToString(found.own_callers);
+    EXPECT_EQ(session->trainer().steps_done(), 12);
+  }
+}
+
 TEST(Allocation, OnlyInsideOneDnnOtherwise) {
   if (!test::can_count_allocations()) GTEST_SKIP() << "the sanitizer has its own malloc";
   for (const auto& [model, classes] :

@@ -62,6 +62,8 @@ struct SampleRun {
   std::vector<float> weight = std::vector<float>(32, 0.0F);
   std::vector<float> bias = {0.5F, -0.5F};
   std::vector<float> momentum = {7, 8};
+  std::vector<std::uint16_t> table = {1, 2, 3};
+  std::vector<FixedTensor> fixed;
   TrainingState state;
 
   SampleRun() {
@@ -86,7 +88,8 @@ struct SampleRun {
     return {{"fc.bias.momentum_buffer", {2}, {2}, momentum.data()}};
   }
   Status save(const std::string& folder) {
-    return save_checkpoint(folder, weights(), optimizer(), state);
+    const auto w = weights(), o = optimizer();
+    return save_checkpoint(folder, {w, o, {}, fixed}, state);
   }
 };
 
@@ -165,6 +168,51 @@ TEST(Checkpoint, RestoreChecksNamesAndShapesFirst) {
   EXPECT_EQ(other.weight, std::vector<float>(32, 42.0F));
 }
 
+TEST(Checkpoint, HoldsWhatIsNotTrainedAndComparesIt) {
+  const TempDir dir;
+  SampleRun run;
+  run.fixed = {{"table", DType::kBFloat16, {3}, std::as_bytes(std::span(run.table))}};
+  ASSERT_THAT(run.save(dir.file("c")), IsOk());
+  const Checkpoint loaded = value_or_die(load_checkpoint(dir.file("c")));
+  EXPECT_EQ(loaded.model.find("table")->dtype, DType::kBFloat16);
+  EXPECT_THAT(restore_tensors(loaded.model, run.weights(), run.fixed), IsOk());
+  EXPECT_THAT(restore_tensors(loaded.model, run.weights()),
+              Rejects("tensor 'table' is not part of this run"));
+  run.table[1] = 7;
+  EXPECT_THAT(restore_tensors(loaded.model, run.weights(), run.fixed),
+              Rejects("tensor 'table', which is not trained, differs from the model's"));
+  // Older versions did not save them.
+  SampleRun old;
+  ASSERT_THAT(old.save(dir.file("old")), IsOk());
+  const Checkpoint without = value_or_die(load_checkpoint(dir.file("old")));
+  EXPECT_THAT(restore_tensors(without.model, old.weights(), run.fixed), IsOk());
+}
+
+TEST(Checkpoint, KeepsAveragesOptimizersAndOptions) {
+  const TempDir dir;
+  SampleRun run;
+  run.state.optimizers = {{"adamw", 10}, {"sgd", 7}};
+  run.state.options = {{"lr", "0.1"}, {"group", "^b:lr=1"}};
+  std::vector<float> mean = {0.25F, -0.25F};
+  const auto weights = run.weights();
+  std::vector<PaddedTensor> average = weights;
+  average[1].values = mean.data();
+  ASSERT_THAT(save_checkpoint(dir.file("c"), {weights, {}, average, {}}, run.state), IsOk());
+  const Checkpoint loaded = value_or_die(load_checkpoint(dir.file("c")));
+  ASSERT_EQ(loaded.state.optimizers.size(), 2U);
+  EXPECT_EQ(loaded.state.optimizers[1].name, "sgd");
+  EXPECT_EQ(loaded.state.optimizers[1].applied_steps, 7);
+  EXPECT_EQ(loaded.state.options, run.state.options);
+  ASSERT_TRUE(loaded.average.has_value());
+  mean = {0, 0};
+  ASSERT_THAT(restore_tensors(*loaded.average, average), IsOk());
+  EXPECT_THAT(mean, ElementsAre(0.25F, -0.25F));
+  // Replaced by one without averages: the file goes.
+  ASSERT_THAT(SampleRun().save(dir.file("c")), IsOk());
+  EXPECT_FALSE(value_or_die(load_checkpoint(dir.file("c"))).average.has_value());
+  EXPECT_FALSE(fs::exists(dir.file("c/ema.safetensors")));
+}
+
 // state.json with one change.
 Status load_changed(const TempDir& dir, const std::function<void(json&)>& change) {
   SampleRun run;
@@ -190,6 +238,24 @@ TEST(Checkpoint, StateIsCheckedField) {
   EXPECT_THAT(load_changed(dir, [](json& s) { s["format"] = "x"; }), Rejects("not the state of"));
   EXPECT_THAT(load_changed(dir, [](json& s) { s["step"] = 9; }), Rejects("do not fit each other"));
   EXPECT_THAT(load_changed(dir, [](json& s) { s["applied_steps"] = -1; }), Rejects("do not fit"));
+  EXPECT_THAT(load_changed(dir,
+                           [](json& s) {
+                             s["optimizers"] = {{{"name", "a"}}};
+                           }),
+              Rejects("key 'applied_steps' is missing"));
+  EXPECT_THAT(load_changed(dir,
+                           [](json& s) {
+                             s["optimizers"] = {{{"name", "a"}, {"applied_steps", 13}}};
+                           }),
+              Rejects("outside 0..12"));
+  EXPECT_THAT(load_changed(dir, [](json& s) { s["options"]["lr"] = 1; }), Rejects("'options'"));
+  // Written before these keys were.
+  EXPECT_THAT(load_changed(dir,
+                           [](json& s) {
+                             s["loss_scaler"].erase("max_skips");
+                             s["loss_scaler"].erase("skips_in_row");
+                           }),
+              IsOk());
   EXPECT_THAT(load_changed(dir, [](json& s) { s["loss_scaler"]["scale"] = 0; }),
               Rejects("key 'loss_scaler': key 'scale'"));
   EXPECT_THAT(load_changed(dir, [](json& s) { s["files"].erase("model.safetensors"); }),
@@ -224,7 +290,8 @@ TEST(Checkpoint, AFailedSaveLeavesNothing) {
   SampleRun run;
   auto weights = run.weights();
   weights[1].name = weights[0].name;
-  EXPECT_THAT(save_checkpoint(dir.file("c"), weights, {}, run.state), Rejects("the name is taken"));
+  EXPECT_THAT(save_checkpoint(dir.file("c"), {weights, {}, {}, {}}, run.state),
+              Rejects("the name is taken"));
   EXPECT_EQ(dir.entries(), 0U);
 }
 

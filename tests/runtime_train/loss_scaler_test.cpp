@@ -205,6 +205,25 @@ TEST(LossScaler, ResumesAsGradScalerDoes) {
   EXPECT_THAT(scales(resumed, {0, 0, 0, 0}), ElementsAre(1024, 2048, 2048, 2048));
 }
 
+TEST(LossScaler, StopsAfterSkipsInARow) {
+  LossScalerOptions options;
+  options.max_skips = 3;
+  options.init_scale = 1024;
+  LossScaler scaler = value_or_die(LossScaler::create(options));
+  for (const bool overflow : {true, true, false, true, true}) scaler.update(overflow);
+  EXPECT_EQ(scaler.skips_in_row(), 2);
+  EXPECT_THAT(scaler.check_progress(), IsOk());
+  scaler = value_or_die(LossScaler::load(scaler.save()));  // the row goes on
+  scaler.update(true);
+  EXPECT_THAT(scaler.check_progress("It began in 'w'"),
+              Rejects("3 steps in a row skipped, the loss scale fell to 32: gradients hold inf or "
+                      "NaN. It began in 'w'. Hint: "));
+  options.mode = LossScaleMode::kOff;
+  scaler = value_or_die(LossScaler::create(options));
+  for (int i = 0; i < 3; ++i) scaler.update(true);
+  EXPECT_THAT(scaler.check_progress(), Rejects("skipped without a loss scale"));
+}
+
 TEST(LossScaler, LoadRefusesWhatSaveNeverWrites) {
   const nlohmann::json good = value_or_die(LossScaler::create({})).save();
   const auto with = [&](const char* key, nlohmann::json value) {
@@ -215,7 +234,11 @@ TEST(LossScaler, LoadRefusesWhatSaveNeverWrites) {
   for (const auto& [key, value] : good.items()) {
     nlohmann::json lacking = good;
     lacking.erase(key);
-    EXPECT_THAT(LossScaler::load(lacking), Rejects("key '" + key + "' is missing"));
+    if (key == "max_skips" || key == "skips_in_row") {
+      EXPECT_THAT(LossScaler::load(lacking), IsOk()) << "older versions had no such key";
+    } else {
+      EXPECT_THAT(LossScaler::load(lacking), Rejects("key '" + key + "' is missing"));
+    }
     EXPECT_THAT(with(key.c_str(), nullptr), Rejects("key '" + key + "'"));
   }
   EXPECT_THAT(with("scale", 0.0), Rejects("does not fit"));
@@ -256,6 +279,7 @@ TEST(LossScaler, ValidatesOptions) {
   rejects([&](auto& o) { o.max_scale = nan; }, "'max'");
   rejects([](auto& o) { o.hysteresis = 0; }, "'hysteresis'");
   rejects([](auto& o) { o.max_stuck_steps = -1; }, "'stuck'");
+  rejects([](auto& o) { o.max_skips = -1; }, "'max-skips'");
 }
 
 TEST(LossScaler, ParsesTheCommandLine) {

@@ -98,6 +98,71 @@ TEST(LrSchedule, ShortOneCyclesStayInRange) {
   }
 }
 
+// LinearLR(start_factor=1, end_factor=0.1, total_iters=8).
+TEST(LrSchedule, Linear) {
+  auto options = with(LrScheduleKind::kLinear, 0.2);
+  options.total_steps = 8;
+  options.min_factor = 0.1;
+  expect_rates(options, {0.2, 0.1775, 0.155, 0.1325, 0.11, 0.0875, 0.065, 0.0425, 0.02, 0.02});
+}
+
+// PolynomialLR(total_iters=8, power=2 and 0.5).
+TEST(LrSchedule, Polynomial) {
+  auto options = with(LrScheduleKind::kPolynomial, 0.2);
+  options.total_steps = 8;
+  options.power = 2;
+  expect_rates(options, {0.2, 0.153125, 0.1125, 0.078125, 0.05, 0.028125, 0.0125, 0.003125, 0, 0});
+  options.power = 0.5;
+  expect_rates(options, {0.2, 0.18708286933869708, 0.17320508075688773, 0.15811388300841897,
+                         0.1414213562373095, 0.1224744871391589, 0.1, 0.07071067811865475, 0, 0});
+}
+
+// SequentialLR([LinearLR(start_factor=1/4, total_iters=3), ...], milestones=[4]) with
+// LinearLR(end_factor=0.1, total_iters=8), PolynomialLR(total_iters=6, power=2),
+// CosineAnnealingLR(T_max=6, eta_min=0.02) and StepLR(2, gamma=0.5).
+TEST(LrSchedule, WarmupBeforeEachShape) {
+  const std::vector<double> warmup = {0.05, 0.1, 0.15, 0.2};
+  auto options = with(LrScheduleKind::kLinear, 0.2);
+  options.warmup_steps = 4;
+  options.total_steps = 12;
+  options.min_factor = 0.1;
+  expect_rates(options, warmup);
+  expect_rates(options, {0.2, 0.1775, 0.155, 0.1325, 0.11, 0.0875, 0.065, 0.0425, 0.02}, 4);
+  options = with(LrScheduleKind::kPolynomial, 0.2);
+  options.warmup_steps = 4;
+  options.total_steps = 10;
+  options.power = 2;
+  expect_rates(options, warmup);
+  expect_rates(options,
+               {0.2, 0.13888888888888892, 0.08888888888888893, 0.05, 0.022222222222222233,
+                0.005555555555555555, 0, 0},
+               4);
+  options = with(LrScheduleKind::kCosine, 0.2);
+  options.warmup_steps = 4;
+  options.total_steps = 10;
+  options.min_factor = 0.1;
+  expect_rates(options, warmup);
+  expect_rates(options, {0.2, 0.1879422863405995, 0.155, 0.11, 0.065, 0.03205771365940052, 0.02},
+               4);
+  options = with(LrScheduleKind::kStep, 0.2);
+  options.warmup_steps = 4;
+  options.step_size = 2;
+  options.gamma = 0.5;
+  expect_rates(options, warmup);
+  expect_rates(options, {0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.025}, 4);
+}
+
+// OneCycleLR(max_lr=0.2, total_steps=10, pct_start=0.4, div_factor=10, final_div_factor=100).
+TEST(LrSchedule, OneCycleWithOtherShares) {
+  auto options = with(LrScheduleKind::kOneCycle, 0.2);
+  options.total_steps = 10;
+  options.pct_start = 0.4;
+  options.div_factor = 10;
+  options.final_div_factor = 100;
+  expect_rates(options, {0.02, 0.065, 0.155, 0.2, 0.18661593783806546, 0.15005, 0.1001, 0.05015,
+                         0.013584062161934574, 0.0002});
+}
+
 // Overflows at steps 1, 2 and 5 of 6: the rate halves per applied step, and stands still on others.
 TEST(LrSchedule, SkippedStepsLeaveItUntouched) {
   auto options = with(LrScheduleKind::kStep, 0.1);
@@ -140,13 +205,22 @@ TEST(LrSchedule, ValidatesOptions) {
   rejects(
       LrScheduleKind::kOneCycle, [](auto& o) { o.total_steps = 1; }, "at least 2 steps");
   rejects(
-      LrScheduleKind::kOneCycle, [](auto& o) { o.div_factor = 0; }, "divisors");
+      LrScheduleKind::kOneCycle, [](auto& o) { o.div_factor = 0; }, "--lr-div");
+  rejects(
+      LrScheduleKind::kOneCycle, [](auto& o) { o.final_div_factor = 0; }, "--lr-final-div");
+  rejects(
+      LrScheduleKind::kOneCycle, [](auto& o) { o.pct_start = 2; }, "--lr-rise");
+  rejects(
+      LrScheduleKind::kPolynomial, [](auto& o) { o.power = 0; }, "--lr-power");
+  rejects(
+      LrScheduleKind::kLinear, [](auto& o) { o.warmup_steps = 10; }, "fewer than the 10 steps");
 }
 
 TEST(LrSchedule, Names) {
   EXPECT_EQ(value_or_die(parse_lr_schedule("warmup-cosine")), LrScheduleKind::kCosine);
-  for (const auto kind : {LrScheduleKind::kConstant, LrScheduleKind::kCosine, LrScheduleKind::kStep,
-                          LrScheduleKind::kOneCycle}) {
+  for (const auto kind :
+       {LrScheduleKind::kConstant, LrScheduleKind::kLinear, LrScheduleKind::kPolynomial,
+        LrScheduleKind::kCosine, LrScheduleKind::kStep, LrScheduleKind::kOneCycle}) {
     EXPECT_EQ(value_or_die(parse_lr_schedule(lr_schedule_name(kind))), kind);
   }
   EXPECT_THAT(parse_lr_schedule("cosin"), Rejects("Did you mean 'cosine'?"));

@@ -19,24 +19,30 @@
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compile_model.h"
 #include "tools/mezzo/memory_use.h"
+#include "tools/mezzo/model_weights.h"
 #include "tools/mezzo/run_folder.h"
 #include "tools/mezzo/train_options.h"
+#include "tools/mezzo/train_report.h"
 
 namespace mezzo::cli {
 namespace {
 
 struct TrainCommand {
   TrainOptions options;
+  ModelWeights model_weights;
   ResidentBytes resident_before;  // when the executor was made
 
   Status run();
 
  private:
-  StatusOr<Compiled> compile(const runtime::NpzFile& arrays) const;
+  StatusOr<Compiled> compile(const runtime::NpzFile& arrays);
   void print_start(const Compiled& compiled) const;
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
   Status train(const Compiled& compiled, runtime::Executor& executor, runtime::Trainer& session,
                RunFolder& folder);
+  Status stopped(runtime::Trainer& session, const Status& why, runtime::MetricsWriter& metrics,
+                 const RunFolder& folder) const;
+  Status add_evaluation(runtime::Trainer& session, nlohmann::json& summary) const;
   Status finish(runtime::Executor& executor, runtime::Trainer& session, const Compiled& compiled,
                 const RunFolder& folder, const std::vector<double>& step_ms, float last_loss);
 };
@@ -67,12 +73,17 @@ Status TrainCommand::run() {
                               " steps, and the run is to have " + std::to_string(options.steps) +
                               ". Hint: --steps and --epochs count from the start of the run");
     }
+    const std::int64_t wanted = options.trainer.save_gradients_step;
+    if (wanted > 0 && wanted <= session->steps_done()) {
+      return invalid_argument("--save-gradients " + std::to_string(wanted) + ": " + options.resume +
+                              " has " + std::to_string(session->steps_done()) + " steps already");
+    }
   }
   MEZZO_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::open(options.out));
   return train(compiled, *executor, *session, folder);
 }
 
-StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) const {
+StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   CompileOptions compile;
   // Dimensions that the model leaves open have the data's size; batches cut the first.
   for (const runtime::ArrayInfo& array : arrays.arrays()) {
@@ -89,12 +100,20 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) const {
   compile.evaluate = !options.eval_data.empty();
   compile.runner = options.dump.to_runner();
   MEZZO_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(options.model));
+  model_weights = ModelWeights::of(*model->graph);
+  MEZZO_ASSIGN_OR_RETURN(const auto frozen,
+                         frozen_patterns(options.update.rules(), model_weights.names.all));
+  compile.training.freeze.insert(compile.training.freeze.end(), frozen.begin(), frozen.end());
   MEZZO_ASSIGN_OR_RETURN(
       compile.loss, options.loss.resolve(options.data, options.batch_size, model->graph.get()));
   MEZZO_ASSIGN_OR_RETURN(Compiled compiled,
                          compile_loaded(std::move(model), options.model, compile));
   for (const std::string& warning : compiled.records.warnings)
     std::fprintf(stderr, "note: %s\n", printable(warning, 2000).c_str());
+  model_weights.names.trained = compiled.trained;
+  MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
+                         options.update.groups(options.trainer.optimizer, model_weights.names));
+  options.trainer.fixed = model_weights.fixed(*compiled.plan());
   return compiled;
 }
 
@@ -120,7 +139,13 @@ StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
     options.steps = std::max<std::int64_t>(
         1, std::max<std::int64_t>(1, options.epochs) * dataset.samples() / per_step);
   }
-  options.trainer.schedule.total_steps = options.steps;
+  if (options.trainer.schedule.total_steps == 0)
+    options.trainer.schedule.total_steps = options.steps;
+  if (options.trainer.save_gradients_step > options.steps) {
+    return invalid_argument("--save-gradients " +
+                            std::to_string(options.trainer.save_gradients_step) + ": the run has " +
+                            std::to_string(options.steps) + " steps");
+  }
   return dataset;
 }
 
@@ -144,6 +169,8 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
     const StatusOr<runtime::StepMetrics> step = session.step();
     if (!step.ok()) {
       progress.finish();
+      if (metrics && session.last_step().step == session.steps_done())
+        return stopped(session, step.status(), *metrics, folder);
       return step.status().with_context(options.model);
     }
     if (!metrics) {
@@ -169,21 +196,23 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   return finish(executor, session, compiled, folder, step_ms, last_loss);
 }
 
+// Training cannot go on; the weights are those of the step before, and worth keeping.
+Status TrainCommand::stopped(runtime::Trainer& session, const Status& why,
+                             runtime::MetricsWriter& metrics, const RunFolder& folder) const {
+  MEZZO_RETURN_IF_ERROR(metrics.write(session.last_step()));
+  MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
+  return Status(why.code(),
+                why.message() + " (" + folder.checkpoint() + " has the weights of before)")
+      .with_context(options.model);
+}
+
 // What is trained, and in what: a parameter that is frozen by mistake is seen here.
 void TrainCommand::print_start(const Compiled& compiled) const {
   const int threads = options.trainer.threads;
   std::printf("training %zu parameters of %s in %s, %d thread%s\n", compiled.trained.size(),
               compiled.records.model.c_str(), compiled.records.precision.c_str(), threads,
               threads == 1 ? "" : "s");
-  std::string line = " ";
-  for (const std::string& name : compiled.trained) {
-    if (line.size() + name.size() > 98 && line.size() > 1) {
-      std::printf("%s\n", line.c_str());
-      line = " ";
-    }
-    line += " " + printable(name);
-  }
-  std::printf("%s\n", line.c_str());
+  print_groups(options.trainer.groups);
 }
 
 double median(std::vector<double> values) {
@@ -193,20 +222,26 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void print_profile(const runtime::Executor& executor) {
-  std::map<std::string, std::pair<double, std::uint64_t>> by_kind;
-  double total = 0;
-  for (const runtime::StepProfile& row : executor.profile()) {
-    auto& [ms, count] = by_kind[row.op + "  " + row.implementation];
-    ms += row.total_ms;
-    count += row.runs;
-    total += row.total_ms;
+// With the weights, and with their moving average if there is one.
+Status TrainCommand::add_evaluation(runtime::Trainer& session, nlohmann::json& summary) const {
+  if (options.eval_data.empty()) return ok_status();
+  for (const std::string prefix : {"", "ema_"}) {
+    if (!prefix.empty() && options.trainer.average_decay <= 0) continue;
+    MEZZO_ASSIGN_OR_RETURN(const runtime::Evaluation evaluation,
+                           session.evaluate(options.eval_data, !prefix.empty()));
+    summary[prefix + "eval_loss"] = evaluation.loss;
+    if (evaluation.accuracy) summary[prefix + "eval_accuracy"] = *evaluation.accuracy;
   }
-  std::vector<std::pair<double, std::string>> rows;
-  for (const auto& [name, cost] : by_kind) rows.emplace_back(cost.first, name);
-  std::sort(rows.rbegin(), rows.rend());
-  for (const auto& [ms, name] : rows)
-    std::printf("%6.1f %%  %9.2f ms  %s\n", 100 * ms / total, ms, name.c_str());
+  return ok_status();
+}
+
+void print_evaluation(const nlohmann::json& summary, const std::string& prefix,
+                      const char* subject) {
+  if (!summary.contains(prefix + "eval_loss")) return;
+  std::printf("%s loss %.4f", subject, summary[prefix + "eval_loss"].get<double>());
+  if (summary.contains(prefix + "eval_accuracy"))
+    std::printf(", accuracy %.2f %%", 100 * summary[prefix + "eval_accuracy"].get<double>());
+  std::printf("\n");
 }
 
 // summary.json, and the same for people.
@@ -221,6 +256,8 @@ Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& sessi
   if (std::isfinite(last_loss)) summary["final_loss"] = last_loss;
   summary["step_ms_median"] = median(step_ms);
   summary["trained"] = compiled.trained;
+  summary["groups"] = groups_json(options.trainer.groups);
+  summary["optimizers"] = optimizers_json(session);
   std::int64_t casts = 0;
   for (const CastDecision& cast : compiled.records.casts) casts += cast.ahead_of_time ? 0 : 1;
   summary["casts_inserted"] = casts;
@@ -229,12 +266,7 @@ Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& sessi
   summary["optimizer_bytes"] = session.state_bytes();
   summary["activation_bytes"] = compiled.records.planned_peak_bytes;
   summary["activation_live_bytes"] = compiled.records.live_bytes;
-  if (!options.eval_data.empty()) {
-    MEZZO_ASSIGN_OR_RETURN(const runtime::Evaluation evaluation,
-                           session.evaluate(options.eval_data));
-    summary["eval_loss"] = evaluation.loss;
-    if (evaluation.accuracy) summary["eval_accuracy"] = *evaluation.accuracy;
-  }
+  MEZZO_RETURN_IF_ERROR(add_evaluation(session, summary));
   const std::uint64_t peak_bytes = peak_resident_bytes();
   summary["process_peak_bytes"] = peak_bytes;
   // The data set and what libraries allocate come on top of what is planned.
@@ -246,10 +278,8 @@ Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& sessi
   }
   std::printf("final loss %s, %.3g ms per step, %lld skipped\n", format_number(last_loss).c_str(),
               median(step_ms), static_cast<long long>(session.skipped_steps()));
-  if (summary.contains("eval_accuracy")) {
-    std::printf("held-out loss %.4f, accuracy %.2f %%\n", summary["eval_loss"].get<double>(),
-                100 * summary["eval_accuracy"].get<double>());
-  }
+  print_evaluation(summary, "", "held-out");
+  print_evaluation(summary, "ema_", "held-out, with averaged weights,");
   std::printf("memory planned %s + workspace %s, process peak %s\n",
               format_bytes(executor.memory().arena_bytes).c_str(),
               format_bytes(executor.memory().workspace_bytes).c_str(),

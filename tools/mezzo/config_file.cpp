@@ -38,6 +38,32 @@ std::string value_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// {"pattern": "^bn", "lr": 0.1, "betas": [0.9, 0.99], "frozen": true} as --group takes it,
+// "^bn:betas=0.9,0.99,frozen=true,lr=0.1"; nothing where it is no such object.
+std::optional<std::string> group_text(const json& value) {
+  if (!value.is_object() || !value.contains("pattern") || !value["pattern"].is_string())
+    return std::nullopt;
+  std::string settings;
+  for (const auto& [key, setting] : value.items()) {
+    if (key == "pattern") continue;
+    std::string text;
+    if (setting.is_array()) {
+      for (const json& element : setting) {
+        if (!element.is_number()) return std::nullopt;
+        text += (text.empty() ? "" : ",") + element.dump();
+      }
+    } else if (is_scalar_value(setting)) {
+      text = value_text(setting);
+    } else if (setting.is_boolean()) {
+      text = setting.get<bool>() ? "true" : "false";
+    } else {
+      return std::nullopt;
+    }
+    settings += (settings.empty() ? "" : ",") + key + "=" + text;
+  }
+  return value["pattern"].get<std::string>() + ":" + settings;
+}
+
 class ConfigReader {
  public:
   ConfigReader(const CLI::App& app, std::vector<std::string>& arguments, std::string path)
@@ -99,11 +125,27 @@ class ConfigReader {
       for (const json& element : value) add_value(key, element);
       return ok_status();
     }
+    if (key == "group" && value.is_array()) {
+      for (const json& element : value) {
+        const std::optional<std::string> text =
+            is_scalar_value(element) ? value_text(element) : group_text(element);
+        if (!text) return bad_group(element);
+        add_value(key, *text);
+      }
+      return ok_status();
+    }
     return invalid_argument(printable(path_) + ": option '" + key + "': expected " +
                             (flag      ? "true or false"
                              : repeats ? "text, a number or an array of them"
                                        : "text or a number") +
                             ", got " + printable(json_text(value), 60));
+  }
+
+  Status bad_group(const json& element) const {
+    return invalid_argument(printable(path_) +
+                            ": option 'group': expected objects such as {\"pattern\": \"^head\", "
+                            "\"lr\": 0.01}, got " +
+                            printable(json_text(element), 60));
   }
 
   // "--name=value", so that a value may begin with a dash.

@@ -1,8 +1,9 @@
 // Options from a JSON file: `--config run.json`.
 //
 // One object; keys are long option names without the dashes ("batch-size"). Values: a string or a
-// number; true or false for flags; an array for options that can be repeated. What the command line
-// says goes before the file.
+// number; true or false for flags; an array for options that can be repeated, of texts, or for
+// "group" of objects: {"pattern": "^head", "lr": 0.01, "frozen": false}. What the command line says
+// goes before the file.
 #pragma once
 
 #include <string>

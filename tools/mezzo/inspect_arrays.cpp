@@ -61,6 +61,16 @@ std::string state_text(const runtime::TrainingState& state) {
                                  state.applied_steps, state.step - state.applied_steps);
   text += "loss scaler: " + printable(json_text(scaler.save()), 400) + "\n";
   text += fmt::format("random numbers: seed {}, {} drawn\n", state.rng_seed, state.rng_draws);
+  for (const runtime::OptimizerProgress& optimizer : state.optimizers) {
+    text += fmt::format("optimizer {}: {} steps applied\n", printable(optimizer.name),
+                        optimizer.applied_steps);
+  }
+  if (state.options && !state.options->empty()) {
+    text += "options:";
+    for (const auto& [name, value] : *state.options)
+      text += " --" + printable(name, 60) + " " + printable(value, 200);
+    text += "\n";
+  }
   if (state.data) text += "data: " + printable(json_text(*state.data), 400) + "\n";
   return text;
 }
@@ -95,10 +105,16 @@ StatusOr<Inspection> inspect_checkpoint(const std::string& folder, const Inspect
   std::string text = "checkpoint, checksums fit\n" + state_text(checkpoint.state) + "\n";
   text += weights.heading("weights") + weights.text(options.width);
   text += "\n" + moments.heading("optimizer state") + moments.text(options.width);
-  return finish(std::move(text), {{"kind", "checkpoint"},
-                                  {"state", state},
-                                  {"weights", weights.list()},
-                                  {"optimizer_state", moments.list()}});
+  json found = {{"kind", "checkpoint"},
+                {"state", state},
+                {"weights", weights.list()},
+                {"optimizer_state", moments.list()}};
+  if (checkpoint.average) {
+    const ArrayList average = list_of(*checkpoint.average);
+    text += "\n" + average.heading("averaged weights") + average.text(options.width);
+    found["averaged_weights"] = average.list();
+  }
+  return finish(std::move(text), std::move(found));
 }
 
 }  // namespace mezzo::cli

@@ -43,6 +43,15 @@ CLI::Validator number(double least, bool open) {
 CLI::Validator number_from(double least) { return number(least, false); }
 CLI::Validator number_above(double least) { return number(least, true); }
 
+CLI::Validator number_from_below(double least, double limit) {
+  return make([least, limit](std::string& text) {
+    double value = 0;
+    if (parses(text, value) && value >= least && value < limit) return std::string();
+    return expected("a number from " + format_number(least) + " to below " + format_number(limit),
+                    text);
+  });
+}
+
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return make([least, most](std::string& text) {
     std::int64_t value = 0;

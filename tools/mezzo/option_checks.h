@@ -21,6 +21,8 @@ namespace mezzo::cli {
 // A finite number from `least` on; `above` excludes `least` itself.
 CLI::Validator number_from(double least);
 CLI::Validator number_above(double least);
+// From `least` to below `limit`.
+CLI::Validator number_from_below(double least, double limit);
 
 // A whole number from `least` to `most`.
 CLI::Validator whole_number(std::int64_t least,

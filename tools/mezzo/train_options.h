@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "compiler/support/status.h"
 #include "passes/pass.h"
 #include "runtime/exec/trainer.h"
 #include "tools/mezzo/loss_options.h"
+#include "tools/mezzo/optimizer_options.h"
 #include "tools/mezzo/options.h"
 
 namespace CLI {
@@ -27,24 +29,25 @@ struct TrainOptions {
   runtime::TrainerOptions trainer;  // complete after read()
   std::int64_t batch_size = 0, steps = 0, epochs = 0, save_every = 0;
   bool no_shuffle = false, json = false, profile = false;
+  UpdateOptions update;
 
   void add_to(CLI::App& app);
   // Brings the options into the form that the runtime takes and checks how they fit together;
   // reads no file.
   Status read();
-  // What must not differ between a run and its continuation, as text.
+  // What must not differ between a run and its continuation, as text. New options are compared by
+  // given_options() alone: checkpoints of older versions have this text.
   std::string digest() const;
 
  private:
   void add_data_options(CLI::App& app);
   void add_output_options(CLI::App& app);
-  void add_optimizer_options(CLI::App& app);
-  void add_schedule_options(CLI::App& app);
-  void add_loss_scale_options(CLI::App& app);
+  std::map<std::string, std::string> given_options() const;
 
-  std::string optimizer_ = "sgd", schedule_ = "constant", betas_;
-  std::string loss_scale_, loss_scale_max_ = "65536", on_overflow_ = "skip", device_ = "cpu",
-                           config_;
+  ScheduleOptions schedule_;
+  ScaleOptions scale_;
+  const CLI::App* app_ = nullptr;
+  std::string device_ = "cpu", config_;
 };
 
 }  // namespace mezzo::cli

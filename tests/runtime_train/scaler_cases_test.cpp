@@ -1,16 +1,23 @@
-// Loss scaler, optimizer and clipping together: the order of a step, and what a skipped one leaves
-// untouched. Numbers are those of torch.amp.GradScaler with torch.optim (PyTorch 2.15), recorded
-// for situations that went wrong in other tools.
+// The scenarios of scaler_cases.json (shared acceptance data; its id is each test's name):
+// situations of loss scaling that went wrong in other tools, with the values that
+// torch.amp.GradScaler and torch.optim of PyTorch 2.15 or NumPy gave. Here loss scaler, optimizer,
+// clipping and schedule stand alone; s06, s21, s22 and s26 run through the trainer as well, in
+// tests/runtime/trainer_overflow_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/support/half.h"
 #include "runtime/train/loss_scaler.h"
+#include "runtime/train/lr_schedule.h"
 #include "runtime/train/optimizer.h"
+#include "tests/support/shared_data.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::runtime {
@@ -64,10 +71,11 @@ OptimizerGroup sgd(double lr) {
   return group;
 }
 
-TEST(ScaledTraining, SkippedStepsLeaveTheWeights) {
+TEST(ScalerCases, S01BasicSequence) {
   LossScaler scaler = scaler_with(65536, 2);
   Model model(sgd(0.5), {1.0F});
   std::vector<float> weights, scales;
+  std::vector<std::int64_t> counter;
   std::vector<bool> applied;
   for (const bool overflow : {false, false, true, false, false, false}) {
     model.backward({overflow ? kInf : 1.0F}, scaler.scale());
@@ -75,15 +83,75 @@ TEST(ScaledTraining, SkippedStepsLeaveTheWeights) {
     scaler.update(!applied.back());
     weights.push_back(model.w[0]);
     scales.push_back(scaler.scale());
+    counter.push_back(scaler.clean_steps());
   }
   EXPECT_THAT(weights, ElementsAre(0.5F, 0.0F, 0.0F, -0.5F, -1.0F, -1.5F));
   EXPECT_THAT(scales, ElementsAre(65536, 131072, 65536, 65536, 131072, 131072));
+  EXPECT_THAT(counter, ElementsAre(1, 0, 0, 1, 0, 1));
   EXPECT_THAT(applied, ElementsAre(true, true, false, true, true, true));
+}
+
+// Growth stops where the scale would leave float32.
+TEST(ScalerCases, S03ScaleCap) {
+  LossScaler scaler = scaler_with(4.253529586511731e+37, 1);
+  std::vector<double> scales;
+  for (int i = 0; i < 5; ++i) {
+    scaler.update(false);
+    scales.push_back(scaler.scale());
+  }
+  EXPECT_THAT(scales,
+              ElementsAre(8.507059173023462e+37, 1.7014118346046923e+38, 1.7014118346046923e+38,
+                          1.7014118346046923e+38, 1.7014118346046923e+38));
+}
+
+// PyTorch's scale is 0 after 151 overflows. Ours stops at a floor (--loss-scale-min, by default 1),
+// and after 100 overflows there it is an error that names the floor.
+TEST(ScalerCases, S04EndlessOverflow) {
+  LossScalerOptions options;
+  options.init_scale = 4;
+  options.min_scale = 0x1p-6;
+  LossScaler scaler = value_or_die(LossScaler::create(options));
+  Model model(sgd(1), {1.0F});
+  std::vector<double> first;
+  int error_at = 0;
+  for (int i = 1; i <= 160; ++i) {
+    model.backward({kInf}, scaler.scale());
+    EXPECT_FALSE(model.step(scaler));
+    scaler.update(true);
+    if (i <= 10) first.push_back(scaler.scale());
+    ASSERT_GT(scaler.scale(), 0.0F);
+    ASSERT_TRUE(std::isfinite(scaler.inverse_scale()));
+    if (error_at == 0 && !scaler.check_progress().ok()) error_at = i;
+  }
+  EXPECT_THAT(first, ElementsAre(2.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.015625,
+                                 0.015625));
+  EXPECT_EQ(error_at, 108);  // 8 until the floor, 100 at it
+  EXPECT_THAT(scaler.check_progress(), test::Rejects("at the lowest loss scale, 0.015625"));
+  EXPECT_EQ(model.w[0], 1.0F);
+}
+
+// unscale_(), step() and update() of GradScaler can be called in a wrong order. Here unscaling is
+// no operation of its own: pass 1 reads gradients, pass 2 multiplies on the way, neither changes
+// them, so looking twice never divides twice. Step and update are one call of the trainer. A step
+// without any gradient cannot be made: nothing to train is an error before the first one.
+TEST(ScalerCases, S08MisuseIsExcluded) {
+  LossScaler scaler = scaler_with(8, 2000);
+  Model model(sgd(1), {1.0F});
+  model.backward({0.5F}, scaler.scale());
+  const GradientStats once = model.optimizer.measure();  // "unscale twice"
+  const GradientStats twice = model.optimizer.measure();
+  EXPECT_EQ(once.norm(scaler.inverse_scale()), 0.5);
+  EXPECT_EQ(twice.norm(scaler.inverse_scale()), 0.5);
+  EXPECT_EQ(model.g[0], 4.0F);
+  EXPECT_TRUE(model.step(scaler));
+  EXPECT_EQ(model.optimizer.measure().norm(scaler.inverse_scale()), 0.5);  // "unscale after step"
+  EXPECT_EQ(model.w[0], 0.5F);
+  EXPECT_THAT(Optimizer::create({sgd(1)}, {}), test::Rejects("nothing to train"));
 }
 
 // Two optimizers under one scaler: each skips for its own gradients; the scale moves once, by the
 // OR of both.
-TEST(ScaledTraining, TwoOptimizersShareAScale) {
+TEST(ScalerCases, S06TwoOptimizers) {
   const auto run = [](bool overflow_a, bool overflow_b) {
     LossScaler scaler = scaler_with(1024, 1);
     Model a(sgd(1), {1.0F}), b(sgd(1), {1.0F});
@@ -99,7 +167,7 @@ TEST(ScaledTraining, TwoOptimizersShareAScale) {
   EXPECT_THAT(run(true, true), ElementsAre(1.0F, 1.0F, 512));
 }
 
-TEST(ScaledTraining, ClipsAfterUnscaling) {
+TEST(ScalerCases, S09ClipOrder) {
   LossScaler scaler = scaler_with(1024, 2000);
   Model model(sgd(0.1), {1.0F, 1.0F});
   model.backward({3.0F, 4.0F}, scaler.scale());
@@ -113,7 +181,7 @@ TEST(ScaledTraining, ClipsAfterUnscaling) {
 
 // Gradients of two micro-batches are summed, each halved; the scale stands still inside the window,
 // and an overflow in one micro-batch drops the window.
-TEST(ScaledTraining, AccumulationSkipsTheWholeWindow) {
+TEST(ScalerCases, S11Accumulation) {
   LossScaler scaler = scaler_with(256, 2);
   Model model(sgd(1), {1.0F});
   std::vector<float> weights, scales;
@@ -134,7 +202,7 @@ TEST(ScaledTraining, AccumulationSkipsTheWholeWindow) {
 }
 
 // A frozen parameter's inf is no overflow of the step.
-TEST(ScaledTraining, OnlyTrainedGradientsCount) {
+TEST(ScalerCases, S13OnlyOwnedGradients) {
   std::vector<float> a = {1.0F}, b = {1.0F}, grad_a = {8.0F}, grad_b = {kInf};
   OptimizerGroup trained = sgd(1), frozen = sgd(1);
   frozen.frozen = true;
@@ -158,7 +226,58 @@ TEST(ScaledTraining, OnlyTrainedGradientsCount) {
   EXPECT_EQ(scaler.scale(), 16);
 }
 
-TEST(ScaledTraining, AdamStateAndStepCountStandStillOnASkip) {
+// Saved after six steps, loaded into a scaler made with other options: as if never interrupted.
+TEST(ScalerCases, S14Checkpoint) {
+  LossScalerOptions options;
+  options.init_scale = 2048;
+  options.growth_interval = 4;
+  LossScaler scaler = value_or_die(LossScaler::create(options));
+  EXPECT_EQ(value_or_die(LossScaler::load(scaler.save())).scale(), 2048);  // before the first step
+  for (const bool overflow : {false, false, false, true, false, false}) scaler.update(overflow);
+  const nlohmann::json state = scaler.save();
+  EXPECT_EQ(state["scale"], 1024.0);
+  EXPECT_EQ(state["growth_factor"], 2.0);
+  EXPECT_EQ(state["backoff_factor"], 0.5);
+  EXPECT_EQ(state["growth_interval"], 4);
+  EXPECT_EQ(state["clean_steps"], 2);
+  options.init_scale = 1;
+  LossScaler resumed = value_or_die(LossScaler::create(options));
+  resumed = value_or_die(LossScaler::load(nlohmann::json::parse(state.dump())));
+  std::vector<float> scales, uninterrupted;
+  for (int i = 0; i < 4; ++i) {
+    resumed.update(false);
+    scaler.update(false);
+    scales.push_back(resumed.scale());
+    uninterrupted.push_back(scaler.scale());
+  }
+  EXPECT_THAT(scales, ElementsAre(1024, 2048, 2048, 2048));
+  EXPECT_EQ(scales, uninterrupted);
+}
+
+// The first step's overflow does not use up the first rate.
+TEST(ScalerCases, S15ScheduleStandsStillOnSkips) {
+  LrScheduleOptions options;
+  options.kind = LrScheduleKind::kStep;
+  options.base_lr = 0.1;
+  options.step_size = 1;
+  options.gamma = 0.5;
+  const LrSchedule schedule = value_or_die(LrSchedule::create(options));
+  LossScaler scaler = scaler_with(32, 2000);
+  Model model(sgd(0.1), {1.0F});
+  std::vector<double> used;
+  std::vector<bool> applied;
+  for (const bool overflow : {true, true, false, false, true, false}) {
+    used.push_back(schedule.rate(model.optimizer.applied_steps()));
+    model.backward({overflow ? kInf : 1.0F}, scaler.scale());
+    applied.push_back(model.step(scaler));
+    scaler.update(!applied.back());
+  }
+  EXPECT_THAT(applied, ElementsAre(false, false, true, true, false, true));
+  EXPECT_THAT(used, ElementsAre(0.1, 0.1, 0.1, 0.05, 0.025, 0.025));
+  EXPECT_EQ(model.optimizer.applied_steps(), 3);
+}
+
+TEST(ScalerCases, S16AdamStateOnSkip) {
   OptimizerGroup group;
   group.kind = OptimizerKind::kAdam;
   group.lr = 0.1;
@@ -184,7 +303,7 @@ TEST(ScaledTraining, AdamStateAndStepCountStandStillOnASkip) {
 }
 
 // 0 / (0 + 1e-8) is 0 in float32; in float16 the 1e-8 vanishes and NaN comes out.
-TEST(ScaledTraining, ZeroGradientMovesNothing) {
+TEST(ScalerCases, S17AdamEps) {
   for (const double eps : {1e-8, 0.0}) {
     OptimizerGroup group;
     group.kind = OptimizerKind::kAdam;
@@ -197,7 +316,7 @@ TEST(ScaledTraining, ZeroGradientMovesNothing) {
 
 // 1000 steps whose decay is below half of float16's last place: the master moves to PyTorch's
 // 0.99898672, and its float16 copy follows.
-TEST(ScaledTraining, WeightDecayActsOnTheMaster) {
+TEST(ScalerCases, S18WeightDecayOnTheMaster) {
   std::vector<float> w = {1.0F}, g = {0.0F};
   std::vector<std::uint16_t> low = {0};
   OptimizerGroup group;
@@ -217,7 +336,7 @@ TEST(ScaledTraining, WeightDecayActsOnTheMaster) {
 }
 
 // The OR of the ranks' overflows decides everywhere.
-TEST(ScaledTraining, RanksKeepTheSameScale) {
+TEST(ScalerCases, S24DistributedFoundInf) {
   const std::vector<std::vector<bool>> overflow = {{true, false, false, false},
                                                    {false, false, false, true}};
   std::vector<LossScaler> scalers(2, scaler_with(2, 2));
@@ -240,8 +359,28 @@ TEST(ScaledTraining, RanksKeepTheSameScale) {
   EXPECT_THAT(scales, ElementsAre(1, 1, 2, 1));
 }
 
+// 20 losses that are NaN in FP32: PyTorch's scale halves each time, and so does ours, but they are
+// counted apart and the message says so.
+TEST(ScalerCases, S26NanFromData) {
+  LossScaler scaler = scaler_with(65536, 2000);
+  Model model(sgd(1), {1.0F});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  double scale = 65536;
+  for (int i = 0; i < 22; ++i) {
+    const bool bad = i > 0 && i < 21;
+    model.backward({bad ? nan : 0.25F}, scaler.scale());
+    EXPECT_EQ(model.step(scaler), !bad);
+    scaler.update(bad, /*loss_is_finite=*/!bad);
+    if (bad) scale /= 2;
+    EXPECT_EQ(scaler.scale(), scale);
+  }
+  EXPECT_EQ(scaler.scale(), 0.0625F);
+  EXPECT_EQ(scaler.nonfinite_losses(), 20);
+  EXPECT_EQ(model.w[0], 0.5F);
+}
+
 // Unscaled into float32: 1.5e-8 would be 0 as float16.
-TEST(ScaledTraining, HalfGradientsAreUnscaledInFloat32) {
+TEST(ScalerCases, S29UnscaleIntoFloat32) {
   LossScaler scaler = scaler_with(65536, 2000);
   Model model(sgd(1), {0, 0, 0});
   const std::vector<float> scaled = {0.001F, 0.5F, -3.0F};
@@ -250,6 +389,25 @@ TEST(ScaledTraining, HalfGradientsAreUnscaledInFloat32) {
   EXPECT_NEAR(-model.w[0] / 1.5264959074556828e-08, 1.0, 1e-7);
   EXPECT_NEAR(-model.w[1] / 7.62939453125e-06, 1.0, 1e-7);
   EXPECT_NEAR(-model.w[2] / -4.57763671875e-05, 1.0, 1e-7);
+}
+
+// Every scenario has its test here or in trainer_overflow_test.
+TEST(ScalerCases, AreAllHere) {
+  const auto shared = test::shared_folder();
+  if (!shared) GTEST_SKIP() << test::kNoSharedFolder;
+  std::set<std::string> tested = {"s21", "s22"};  // need a graph: in trainer_overflow_test
+  const auto* suite = testing::UnitTest::GetInstance();
+  for (int i = 0; i < suite->total_test_suite_count(); ++i) {
+    for (int j = 0; j < suite->GetTestSuite(i)->total_test_count(); ++j) {
+      const std::string name = suite->GetTestSuite(i)->GetTestInfo(j)->name();
+      if (name[0] == 'S') tested.insert("s" + name.substr(1, 2));
+    }
+  }
+  std::ifstream file(*shared / "cases/scaler_cases.json");
+  for (const auto& row : nlohmann::json::parse(file)["cases"]) {
+    const std::string id = row["id"];
+    EXPECT_EQ(tested.count(id.substr(0, 3)), 1U) << id;
+  }
 }
 
 }  // namespace
