@@ -12,6 +12,7 @@
 #include "passes/autodiff/differentiate.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -95,8 +96,12 @@ class Differentiator {
 }  // namespace
 
 StatusOr<bool> differentiate(Model& model, PassContext& ctx) {
+  std::set<std::string> states;
+  if (ctx.training) {
+    for (const auto& [statistic, output] : ctx.training->states) states.insert(output);
+  }
   MEZZO_ASSIGN_OR_RETURN(Value* const loss,
-                         find_loss(*model.graph, ctx.training_options.loss_output));
+                         find_loss(*model.graph, ctx.training_options.loss_output, states));
   MEZZO_ASSIGN_OR_RETURN(
       const auto choices,
       select_parameters(*model.graph, *loss, ctx.training_options, ctx.computed_constants));

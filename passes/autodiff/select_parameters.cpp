@@ -123,10 +123,12 @@ bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) 
 
 }  // namespace
 
-StatusOr<Value*> find_loss(const Graph& graph, const std::string& name) {
+StatusOr<Value*> find_loss(const Graph& graph, const std::string& name,
+                           const std::set<std::string>& states) {
   std::vector<std::string> all;
   std::vector<Value*> scalars;
   for (Value* output : graph.outputs()) {
+    if (states.count(output->name()) > 0) continue;
     all.push_back("'" + output->name() + "' " + to_string(output->type));
     if (output->name() == name) {
       if (is_scalar_loss(*output)) return output;

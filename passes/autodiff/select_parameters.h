@@ -22,7 +22,9 @@ struct ParameterChoice {
 bool is_anonymous(const std::string& name);
 
 // The graph's only scalar float output, or the one named. InvalidArgument lists the outputs.
-StatusOr<Value*> find_loss(const Graph& graph, const std::string& name);
+// `states`: outputs that are new running statistics, which are no loss whatever their size.
+StatusOr<Value*> find_loss(const Graph& graph, const std::string& name,
+                           const std::set<std::string>& states = {});
 
 // One entry per floating-point initializer, in file order. Trained is what the loss depends on,
 // except running statistics, constants that an exporter turned into initializers or that were

@@ -170,7 +170,7 @@ TEST_F(Groups, EveryOptimizerAndScheduleRuns) {
   std::istringstream lines(read_text(file("linear/metrics.jsonl")));
   std::vector<double> rates;
   for (std::string line; std::getline(lines, line);) rates.push_back(json::parse(line)["lr"]);
-  EXPECT_THAT(rates, testing::ElementsAre(0.8, 0.7, testing::DoubleNear(0.6, 1e-12)));
+  EXPECT_THAT(rates, testing::Pointwise(testing::DoubleNear(1e-12), {0.8, 0.7, 0.6}));
 }
 
 TEST_F(Groups, TheCheckpointIsTheWholeModel) {
@@ -267,6 +267,7 @@ TEST_F(Groups, ALossThatIsNotFiniteEndsTheRun) {
   l = Cast<to = 1>(labels)  z = ReduceMean<keepdims = 0>(l)  t = Mul(s, big)  loss = Add(t, z) })");
   diverging[1] = "inf.onnxtxt";
   diverging[11] = "never";
+  diverging.push_back("--json");  // else what is trained is printed first
   expect_refusal(diverging, 1, {"step 1: the loss is "});
   diverging.insert(diverging.end(), {"--on-overflow", "skip", "--max-skips", "5"});
   const CommandResult skipping = mezzo(diverging);

@@ -1,5 +1,6 @@
 #include "runtime/train/metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,6 +32,15 @@ StepMetrics sample(std::int64_t step) {
   metrics.loss_scale = 65536;
   metrics.step_ms = 1.23456;
   return metrics;
+}
+
+TEST(MetricsLine, NamesTheOptimizersThatSkipped) {
+  StepMetrics metrics;
+  metrics.skipped_optimizers = 0b101;
+  EXPECT_THAT(metrics_line(metrics),
+              testing::HasSubstr("\"skipped\":false,\"skipped_optimizers\":[0,2],\"step_ms\""));
+  metrics.skipped = true;  // all: that says it
+  EXPECT_THAT(metrics_line(metrics), testing::Not(testing::HasSubstr("optimizers")));
 }
 
 TEST(Metrics, OneLineOfJson) {

@@ -149,6 +149,16 @@ StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
   return dataset;
 }
 
+// A run may come to its end and have learned nothing.
+void warn_if_idle(const runtime::Trainer& session, float last_loss) {
+  for (const runtime::OptimizerProgress& optimizer : session.optimizers()) {
+    if (optimizer.applied_steps > 0) continue;
+    std::fprintf(stderr, "note: %s skipped every step: its weights are as at the start\n",
+                 printable(optimizer.name).c_str());
+  }
+  if (!std::isfinite(last_loss)) std::fprintf(stderr, "note: the last step's loss is not finite\n");
+}
+
 Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor,
                            runtime::Trainer& session, RunFolder& folder) {
   // The metrics of an earlier run are touched only once the first step has gone well.
@@ -192,6 +202,7 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
     if (due) MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
   }
   progress.finish();
+  warn_if_idle(session, last_loss);
   MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
   return finish(executor, session, compiled, folder, step_ms, last_loss);
 }
