@@ -96,6 +96,16 @@ Status check_nothing_folded(const Graph& graph) {
       "training=TrainingMode.TRAINING");
 }
 
+std::unordered_map<std::string, std::string> noted_kinds(const Graph& graph) {
+  std::unordered_map<std::string, std::string> kinds;
+  for (const ValueInfo& info : graph.value_info) {
+    for (const auto& [key, kind] : info.metadata) {
+      if (key == "pkg.torch.export.graph_signature.InputSpec.kind") kinds[info.name] = kind;
+    }
+  }
+  return kinds;
+}
+
 std::vector<std::string> lost_parameters(const Graph& graph) {
   std::set<std::string> noted;
   for (const auto& node : graph.nodes()) {

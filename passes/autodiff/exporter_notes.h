@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -17,6 +18,10 @@ Status check_nothing_folded(const Graph& graph);
 // Convolutions whose weights have the names that the TorchScript exporter gives to what it
 // computed. It does so with a BatchNormalization behind it, and notes nothing.
 std::vector<std::string> convolutions_with_computed_weights(const Graph& graph);
+
+// What values were in the PyTorch module, by name, as the exporter notes in their value_info:
+// "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "USER_INPUT".
+std::unordered_map<std::string, std::string> noted_kinds(const Graph& graph);
 
 // Parameters of the PyTorch module that the graph was made from, as the notes on its nodes name
 // them ("p_net_1_weight"), that no initializer stands for: the exporter has computed with them.

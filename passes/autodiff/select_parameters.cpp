@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <optional>
 #include <regex>
 
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
+#include "passes/autodiff/exporter_notes.h"
 
 namespace mezzo::passes {
 namespace {
@@ -53,21 +55,24 @@ std::string scalar_role(const Value& value) {
   return {};
 }
 
-// All elements 0, 1, or so large that they only mask: a mask, not a weight.
+// All elements 0, 1, or so large that they only mask: a mask, not a weight. Shifted windows write
+// -100, and nothing else beside 0.
 bool is_mask(const Tensor& tensor) {
   if (tensor.elems() < 2 || tensor.elems() > kMaskScanElems) return false;
   const std::vector<double> values = tensor.to_doubles();
-  bool has_zero = false, has_other = false;
+  bool has_zero = false, all_never = true, all_equal = true;
+  std::optional<double> other;
   for (const double v : values) {
     if (v == 0) {
       has_zero = true;
-    } else if (v == 1 || v <= -1e4 || std::isinf(v)) {
-      has_other = true;
-    } else {
-      return false;
+      continue;
     }
+    all_never = all_never && (v == 1 || v <= -1e4 || std::isinf(v));
+    all_equal = all_equal && v == other.value_or(v);
+    other = v;
   }
-  return has_zero && has_other && tensor.dims().size() >= 2;
+  const bool masks = other && (all_never || (all_equal && *other <= -10));
+  return has_zero && masks && tensor.dims().size() >= 2;
 }
 
 // "running statistic of 'bn1'" if a normalisation reads the value as mean or variance.
@@ -90,9 +95,11 @@ bool is_quantization_parameter(const Value& value) {
   });
 }
 
-std::string reason_to_keep(const Value& value) {
+std::string reason_to_keep(const Value& value, const std::string& noted_kind) {
   if (std::string statistic = statistic_of(value); !statistic.empty()) return statistic;
   if (is_quantization_parameter(value)) return kQuantization;
+  if (noted_kind == "BUFFER") return "buffer of the module";
+  if (noted_kind == "PARAMETER") return {};
   const Tensor& tensor = *value.constant();
   if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";
   if (std::string role = scalar_role(value); !role.empty()) return role;
@@ -157,6 +164,7 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
   MEZZO_ASSIGN_OR_RETURN(const auto freeze, compile_all(options.freeze, "--freeze", graph));
   MEZZO_ASSIGN_OR_RETURN(const auto train, compile_all(options.train, "--train", graph));
   const std::set<std::string> chosen(options.parameters.begin(), options.parameters.end());
+  const auto kinds = noted_kinds(graph);
   const ValueSet used = influences(loss);
   std::vector<ParameterChoice> choices;
   bool any_trained = false;
@@ -177,8 +185,10 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       choice.reason = choice.trained ? "the training information updates it"
                                      : "the training information does not update it";
     } else {
-      choice.reason =
-          computed.count(value->name()) > 0 ? "computed from constants" : reason_to_keep(*value);
+      const auto kind = kinds.find(value->name());
+      choice.reason = computed.count(value->name()) > 0
+                          ? "computed from constants"
+                          : reason_to_keep(*value, kind == kinds.end() ? "" : kind->second);
       choice.trained = choice.reason.empty();
       if (choice.trained) choice.reason = "the loss depends on it";
     }

@@ -73,6 +73,39 @@ TEST(SelectParameters, TrainsWhatTheLossDependsOn) {
   EXPECT_EQ(choices_of(*model), expected);
 }
 
+// PyTorch's exporter notes what is a parameter of the module and what a buffer (the frequencies of
+// rotary embeddings, masks); its word goes before what values look like.
+TEST(SelectParameters, WhatTheExporterNotes) {
+  const auto model = typed_model(kNet);
+  const std::string key = "pkg.torch.export.graph_signature.InputSpec.kind";
+  for (const auto& [name, kind] :
+       {std::pair("fc.bias", "BUFFER"), std::pair("val_7", "PARAMETER"),
+        std::pair("mask", "PARAMETER"), std::pair("bn.running_mean", "PARAMETER")})
+    model->graph->value_info.push_back({name, {}, {}, {{key, kind}}});
+  const auto choices = choices_of(*model);
+  EXPECT_EQ(choices.at("fc.bias"), "-buffer of the module");
+  EXPECT_EQ(choices.at("fc.weight"), "+the loss depends on it");
+  EXPECT_EQ(choices.at("val_7"), "+the loss depends on it");
+  EXPECT_EQ(choices.at("mask"), "+the loss depends on it");
+  EXPECT_THAT(choices.at("bn.running_mean"), HasSubstr("running statistic"));
+  TrainingOptions options;
+  options.train = {"^fc\\.bias$"};
+  EXPECT_EQ(choices_of(*model, options).at("fc.bias"), "+--train");
+}
+
+TEST(SelectParameters, MasksOfShiftedWindows) {
+  for (const auto& [values, reason] : {std::pair("0,-100,0,0,-100,0", "-mask"),
+                                       std::pair("0,-100,0,0,-90,0", "+the loss depends on it"),
+                                       std::pair("0,-1,0,0,-1,0", "+the loss depends on it")}) {
+    const auto model = typed_model(std::string("g (float[2,3] x) => (float loss)\n"
+                                               "<float[2,3] w = {1,2,3,4,5,6}, float[2,3] m = {") +
+                                   values +
+                                   "}>\n{\na = Mul (x, w)\nb = Add (a, m)\n"
+                                   "loss = ReduceSum <keepdims = 0> (b)\n}");
+    EXPECT_EQ(choices_of(*model).at("m"), reason) << values;
+  }
+}
+
 TEST(SelectParameters, FreezeAndTrain) {
   const auto model = typed_model(kNet);
   TrainingOptions options;
