@@ -4,6 +4,7 @@
 #include <array>
 
 #include "compiler/support/text.h"
+#include "passes/autodiff/adopt_backward.h"
 #include "passes/autodiff/attach_loss.h"
 #include "passes/autodiff/differentiate.h"
 #include "passes/autodiff/expand_gradients.h"
@@ -65,6 +66,9 @@ constexpr std::array kPasses = {
     PassInfo{"prepare-training", prepare_training, "normalisation by the batch, dropout that drops",
              kTyped, kTrainingForm},
     PassInfo{"pad-channels", pad_channels, "pads channels to a multiple of 8", kTyped},
+    PassInfo{"adopt-backward", adopt_backward,
+             "takes the backward graph of ONNX Runtime's training artifacts as it is", kNone,
+             kDifferentiated},
     PassInfo{"differentiate", differentiate, "adds the backward graph", kTyped, kDifferentiated},
     PassInfo{"fold-batch-norm", fold_batch_norm,
              "puts normalisation by constants into the weights before it", kTyped},
@@ -174,13 +178,18 @@ std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx) {
 }
 
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
+  // A graph whose own backward pass was adopted is differentiated already.
+  const bool adopted = ctx.training && !ctx.training->gradients.empty();
   std::vector<const PassInfo*> passes =
-      executable_form({"widen-weights", "separate-parameters", "infer-shapes"}, Purpose::kTraining);
-  passes.push_back(find_pass("prepare-training"));
-  if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
-  for (const PassInfo* pass :
-       by_name({"differentiate", "dce", "fuse-transposes", "assign-precision", "insert-casts",
-                "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
+      adopted ? executable_form({"infer-shapes"}, Purpose::kInference)
+              : executable_form({"widen-weights", "separate-parameters", "infer-shapes"}, Purpose::kTraining);
+  if (!adopted) {
+    passes.push_back(find_pass("prepare-training"));
+    if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+    passes.push_back(find_pass("differentiate"));
+  }
+  for (const PassInfo* pass : by_name({"dce", "fuse-transposes", "assign-precision", "insert-casts",
+                                       "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
     passes.push_back(pass);
   }
   return passes;

@@ -16,7 +16,7 @@ enum class Condition : std::uint8_t {
   kNone,
   kTyped,           // values have types and, for our runtime, static shapes
   kTrainingForm,    // prepare-training ran
-  kDifferentiated,  // differentiate ran
+  kDifferentiated,  // differentiate or adopt-backward ran
   kAssigned,        // assign-precision ran and nothing has changed since
   kMixed,           // casts are in
 };
@@ -38,6 +38,7 @@ StatusOr<std::vector<const PassInfo*>> parse_passes(std::string_view names);
 
 // What the commands run.
 std::vector<const PassInfo*> convert_pipeline(const PassContext& ctx);
+// After adopt-backward has set ctx.training, or for a graph without backward pass.
 std::vector<const PassInfo*> training_pipeline(const PassContext& ctx);
 // FP32 with inference semantics, for the evaluate phase.
 std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx);

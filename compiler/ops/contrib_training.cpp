@@ -21,7 +21,7 @@ constexpr OpDef gradient(std::string_view name, PrecisionCategory precision, Typ
           .padding = padding,
           .infer_types = infer_types,
           .not_differentiable = kIsGradient,
-          .no_kernel = kNoKernelYet};
+          .no_kernel = kDecomposedKernel};
 }
 
 constexpr OpDef forward(std::string_view name, PrecisionCategory precision,
@@ -33,8 +33,8 @@ constexpr OpDef forward(std::string_view name, PrecisionCategory precision,
           .fp32_operands = fp32_operands,
           .padding = kUnpadded,
           .infer_types = infer_contrib,
-          .not_differentiable = kNoRuleYet,
-          .no_kernel = kNoKernelYet};
+          .not_differentiable = kDecomposedRule,
+          .no_kernel = kDecomposedKernel};
 }
 
 constexpr OpDef update(std::string_view name) {
@@ -44,7 +44,7 @@ constexpr OpDef update(std::string_view name) {
           .padding = kUnpadded,
           .infer_types = infer_contrib,
           .not_differentiable = kIsUpdate,
-          .no_kernel = kNoKernelYet};
+          .no_kernel = kNoSequences};
 }
 
 constexpr OpDef elementwise(std::string_view name) {
@@ -61,7 +61,9 @@ constexpr OpDef kTrainingOps[] = {
     elementwise("ReluGrad"),
     elementwise("SigmoidGrad"),
     elementwise("TanhGrad"),
+    elementwise("LeakyReluGrad"),
     gradient("BitmaskDropoutGrad", kInfer, infer_contrib_like_first),
+    gradient("DivGrad", kDeny, infer_contrib),
     gradient("ConvGrad", kAllow, infer_contrib),
     gradient("AveragePoolGrad", kInfer, infer_contrib),
     gradient("MaxPoolGrad", kInfer, infer_contrib),
@@ -83,6 +85,8 @@ constexpr OpDef kTrainingOps[] = {
     forward("ConcatTraining", kInfer),
     forward("SplitTraining", kClear),
     forward("ReduceSumTraining", kDeny),
+    forward("Scale", kInfer, PinKind::kNone),
+    forward("BroadcastGradientArgs", kDeny),                 // of shapes
     gradient("InPlaceAccumulatorV2", kDeny, infer_contrib),  // adds over micro-batches
     update("SGDOptimizerV2"),
     update("AdamWOptimizer"),

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "compiler/ops/decompose_contrib.h"
+#include "compiler/ops/decompose_contrib_training.h"
 #include "compiler/ops/decompose_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/lowering_helpers.h"
@@ -36,7 +37,15 @@ constexpr Entry kRules[] = {
     {"GRU", decompose_rnn},
 };
 
+// Of ONNX Runtime's training artifacts: any of their results may be absent.
+bool is_of_training(const Node& node) {
+  const bool known = node.domain() == "com.microsoft" ||
+                     (node.domain().empty() && is_training_op_of_onnx_domain(node.op_type()));
+  return known && contrib_training_rule(node.op_type()) != nullptr;
+}
+
 Rule rule_for(const Node& node) {
+  if (is_of_training(node)) return contrib_training_rule(node.op_type());
   if (node.domain() == "com.microsoft") return contrib_rule(node.op_type());
   if (!node.domain().empty()) return nullptr;
   for (const Entry& entry : kRules) {
@@ -57,7 +66,8 @@ StatusOr<bool> decompose(Node& node, const Model* model) {
   const Rule rule = rule_for(node);
   if (rule == nullptr) return expand_function_body(node, model);
   if (needs_first_operand(node)) MEZZO_RETURN_IF_ERROR(require_operand(node, 0));
-  if (needs_first_result(node)) MEZZO_RETURN_IF_ERROR(require_result(node, 0));
+  if (needs_first_result(node) && !is_of_training(node))
+    MEZZO_RETURN_IF_ERROR(require_result(node, 0));
   Graph& graph = *node.graph();
   Builder builder(
       graph, [model](Node& inner) { return infer_types(inner, model); }, &node);

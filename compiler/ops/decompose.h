@@ -15,7 +15,7 @@ namespace mezzo {
 // Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
 // Einsum; Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
 // NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled; the operators of
-// com.microsoft that decompose_contrib.cpp lists. Everything else
+// com.microsoft that decompose_contrib.cpp and decompose_contrib_training.cpp list. Everything else
 // with a function body in ONNX's schema (PRelu, Mish,
 // RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.
 StatusOr<bool> decompose(Node& node, const Model* model);

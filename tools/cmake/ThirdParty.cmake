@@ -56,6 +56,10 @@ function(mezzo_find_library target library header)
 endfunction()
 mezzo_find_library(mezzo::xxhash xxhash xxhash.h)
 
+# Of FlatBuffers the compiler and the headers: Debian's CMake files want its library, too.
+find_program(MEZZO_FLATC flatc REQUIRED)
+find_path(MEZZO_FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h REQUIRED)
+
 if(MEZZO_BUILD_TESTS)
   find_package(GTest 1.12 REQUIRED CONFIG)
   find_package(rapidcheck REQUIRED CONFIG)

@@ -30,11 +30,13 @@ namespace {
 struct TrainCommand {
   TrainOptions options;
   ModelWeights model_weights;
+  TrainingModel loaded;
   ResidentBytes resident_before;  // when the executor was made
 
   Status run();
 
  private:
+  Status load();
   StatusOr<Compiled> compile(const runtime::NpzFile& arrays);
   void print_start(const Compiled& compiled) const;
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
@@ -54,6 +56,7 @@ Status TrainCommand::run() {
   if (!options.eval_data.empty())
     MEZZO_RETURN_IF_ERROR(runtime::NpzFile::open(options.eval_data).status());
   MEZZO_RETURN_IF_ERROR(RunFolder::check(options.out));
+  MEZZO_RETURN_IF_ERROR(load());
   MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile(arrays));
   // From here on memory is that of training alone: what the compiler needed does not count.
   reset_peak_resident();
@@ -66,6 +69,8 @@ Status TrainCommand::run() {
   MEZZO_ASSIGN_OR_RETURN(runtime::Dataset dataset, open_data(*compiled.plan()));
   MEZZO_ASSIGN_OR_RETURN(const auto session,
                          runtime::Trainer::create(*executor, dataset, options.trainer));
+  if (loaded.artifacts && options.resume.empty())
+    MEZZO_RETURN_IF_ERROR(restore_optimizer(*loaded.artifacts, *session));
   if (!options.resume.empty()) {
     MEZZO_RETURN_IF_ERROR(session->resume(options.resume));
     if (session->steps_done() >= options.steps) {
@@ -81,6 +86,22 @@ Status TrainCommand::run() {
   }
   MEZZO_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::open(options.out));
   return train(compiled, *executor, *session, folder);
+}
+
+// The model, with what its artifacts say of parameters and optimizer.
+Status TrainCommand::load() {
+  MEZZO_ASSIGN_OR_RETURN(loaded, load_training_model(options.model, options.artifacts));
+  options.model = loaded.path;
+  if (!loaded.artifacts) return options.update.check_used(options.trainer.optimizer);
+  if (options.loss.given()) {
+    return invalid_argument(options.model +
+                            ": --loss adds a loss to a graph without one, but this graph holds its "
+                            "own, with its backward pass");
+  }
+  MEZZO_RETURN_IF_ERROR(apply_optimizer(*loaded.artifacts, options.given, options.trainer));
+  MEZZO_RETURN_IF_ERROR(options.update.check_used(options.trainer.optimizer));
+  options.trainer.options_digest = options.digest();
+  return ok_status();
 }
 
 StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
@@ -99,15 +120,14 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   compile.train = true;
   compile.evaluate = !options.eval_data.empty();
   compile.runner = options.dump.to_runner();
-  MEZZO_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, load_model(options.model));
-  model_weights = ModelWeights::of(*model->graph);
+  model_weights = ModelWeights::of(*loaded.model->graph);
   MEZZO_ASSIGN_OR_RETURN(const auto frozen,
                          frozen_patterns(options.update.rules(), model_weights.names.all));
   compile.training.freeze.insert(compile.training.freeze.end(), frozen.begin(), frozen.end());
-  MEZZO_ASSIGN_OR_RETURN(
-      compile.loss, options.loss.resolve(options.data, options.batch_size, model->graph.get()));
+  MEZZO_ASSIGN_OR_RETURN(compile.loss, options.loss.resolve(options.data, options.batch_size,
+                                                            loaded.model->graph.get()));
   MEZZO_ASSIGN_OR_RETURN(Compiled compiled,
-                         compile_loaded(std::move(model), options.model, compile));
+                         compile_loaded(std::move(loaded.model), options.model, compile));
   for (const std::string& warning : compiled.records.warnings)
     std::fprintf(stderr, "note: %s\n", printable(warning, 2000).c_str());
   model_weights.names.trained = compiled.trained;
@@ -204,6 +224,11 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   progress.finish();
   warn_if_idle(session, last_loss);
   MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
+  if (loaded.artifacts) {
+    const std::string& named = options.artifacts.export_checkpoint;
+    MEZZO_RETURN_IF_ERROR(export_checkpoint(*loaded.artifacts, executor, session,
+                                            named.empty() ? folder.file("ort_checkpoint") : named));
+  }
   return finish(executor, session, compiled, folder, step_ms, last_loss);
 }
 

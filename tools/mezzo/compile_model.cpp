@@ -5,11 +5,13 @@
 #include <optional>
 #include <unordered_map>
 
+#include "compiler/artifacts/accumulators.h"
 #include "compiler/ir/clone.h"
 #include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "kernels/kernel.h"
+#include "passes/autodiff/adopt_backward.h"
 #include "passes/layout/choose_layouts.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
@@ -89,16 +91,38 @@ Status bind_to_arrays(Graph& graph, const std::map<std::string, std::vector<std:
   return ok_status();
 }
 
-passes::PassContext make_context(const CompileOptions& options,
-                                 const std::map<std::string, std::int64_t>& symbols) {
+passes::PassContext make_context(const CompileOptions& options) {
   passes::PassContext ctx;
   ctx.policy = options.policy;
   ctx.training_options = options.training;
   ctx.loss = options.loss;
   ctx.padding = options.padding;
   ctx.for_runtime = true;
-  ctx.symbol_values = symbols;
   return ctx;
+}
+
+// A graph that holds its own backward pass: its frame (parameters as inputs, buffers for gradients)
+// is exchanged before anything looks at the inputs.
+Status adopt_backward(Model& model, const CompileOptions& options, passes::PassContext& ctx,
+                      Compiled& compiled) {
+  if (ctx.padding.multiple > 0) {
+    ctx.padding = {};
+    ctx.records.warnings.push_back(
+        "channels are not padded: the graph holds its own backward pass");
+  }
+  return passes::run_passes(model, ctx, {passes::find_pass("adopt-backward")}, options.runner,
+                            &compiled.passes);
+}
+
+// The evaluate phase of a training run: the model in FP32, with inference semantics.
+StatusOr<std::unique_ptr<Model>> evaluation_model(std::unique_ptr<Model> model,
+                                                  const passes::PassContext& training,
+                                                  const CompileOptions& options) {
+  passes::PassContext ctx = make_context(options);
+  ctx.padding = training.padding;
+  ctx.symbol_values = training.symbol_values;
+  MEZZO_RETURN_IF_ERROR(passes::run_passes(*model, ctx, passes::inference_pipeline(ctx)));
+  return model;
 }
 
 // What can be done about an operator that the runtime does not execute.
@@ -135,15 +159,20 @@ StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& 
 StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::string& path,
                                   const CompileOptions& options) {
   Compiled compiled;
+  passes::PassContext ctx = make_context(options);
+  if (options.train && accumulates_gradients(*model->graph)) {
+    MEZZO_RETURN_IF_ERROR(adopt_backward(*model, options, ctx, compiled).with_context(path));
+  }
   bind_unnamed_batch(*model->graph, options.batch_size);
   auto symbols = symbol_values(*model->graph, options);
   if (!symbols.ok()) return symbols.status().with_context(path);
   MEZZO_RETURN_IF_ERROR(
       bind_to_arrays(*model->graph, options.input_dims, *symbols).with_context(path));
+  ctx.symbol_values = *symbols;
   std::unique_ptr<Model> evaluation;
   if (options.train && options.evaluate) evaluation = clone_model(*model);
+  if (evaluation && ctx.training) passes::drop_backward(*evaluation, *ctx.training);
 
-  passes::PassContext ctx = make_context(options, *symbols);
   const std::uint64_t weight_bytes = total_weight_bytes(*model->graph);
   const auto pipeline = options.train ? passes::training_pipeline(ctx) : passes::run_pipeline(ctx);
   MEZZO_RETURN_IF_ERROR(passes::run_passes(*model, ctx, pipeline, options.runner, &compiled.passes)
@@ -156,10 +185,9 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
   inputs.result_may_be_absent = kernels::result_may_be_absent;
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {
-    passes::PassContext eval_ctx = make_context(options, *symbols);
-    MEZZO_RETURN_IF_ERROR(
-        passes::run_passes(*evaluation, eval_ctx, passes::inference_pipeline(eval_ctx))
-            .with_context(path));
+    auto prepared = evaluation_model(std::move(evaluation), ctx, options);
+    if (!prepared.ok()) return prepared.status().with_context(path);
+    evaluation = std::move(prepared).value();
     inputs.evaluate = evaluation.get();
   }
   StatusOr<PlanDraft> draft = build_plan(inputs);

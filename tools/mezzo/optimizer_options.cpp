@@ -94,7 +94,7 @@ void UpdateOptions::add_to(CLI::App& app, runtime::TrainerOptions& trainer) {
       ->capture_default_str();
 }
 
-Status UpdateOptions::read(runtime::TrainerOptions& trainer) {
+Status UpdateOptions::read(runtime::TrainerOptions& trainer, bool model_may_choose) {
   runtime::OptimizerGroup& base = trainer.optimizer;
   MEZZO_ASSIGN_OR_RETURN(base.kind, runtime::parse_optimizer(optimizer_));
   base.eps = eps_option_->count() > 0 ? eps_ : runtime::default_eps(base.kind);
@@ -109,7 +109,7 @@ Status UpdateOptions::read(runtime::TrainerOptions& trainer) {
   }
   if (Status status = runtime::check_group(base); !status.ok())
     return invalid_argument("--" + status.message());
-  return check_used(base);
+  return model_may_choose ? ok_status() : check_used(base);
 }
 
 // An option for another optimizer than those in use is most likely a slip.

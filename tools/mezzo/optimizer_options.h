@@ -20,7 +20,11 @@ class UpdateOptions {
  public:
   void add_to(CLI::App& app, runtime::TrainerOptions& trainer);
   // InvalidArgument: settings out of range or of no optimizer in use, a rule that does not parse.
-  Status read(runtime::TrainerOptions& trainer);
+  // With `model_may_choose` the settings are not yet held against the optimizer: the model may name
+  // another one, and check_used() follows.
+  Status read(runtime::TrainerOptions& trainer, bool model_may_choose = false);
+  // InvalidArgument: a setting that neither the optimizer nor that of a --group knows.
+  Status check_used(const runtime::OptimizerGroup& base) const;
 
   // After read().
   const std::vector<GroupRule>& rules() const { return rules_; }
@@ -29,8 +33,6 @@ class UpdateOptions {
   const std::string& optimizer() const { return optimizer_; }
 
  private:
-  Status check_used(const runtime::OptimizerGroup& base) const;
-
   std::string optimizer_ = "sgd", betas_, form_ = "pytorch";
   std::vector<std::string> group_texts_;
   std::vector<GroupRule> rules_;

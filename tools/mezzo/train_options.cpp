@@ -39,11 +39,14 @@ Status check_preset(const std::string& preset) {
 
 void TrainOptions::add_to(CLI::App& app) {
   app_ = &app;
-  app.add_option("model", model, "ONNX model with its loss as an output, or with --loss")
+  app.add_option("model", model,
+                 "ONNX model with its loss as an output, or with --loss; or the folder of ONNX "
+                 "Runtime's training artifacts")
       ->required()
       ->type_name("MODEL");
   add_data_options(app);
   loss.add_to(app);
+  artifacts.add_to(app);
   add_output_options(app);
   update.add_to(app, trainer);
   schedule_.add_to(app, trainer.schedule);
@@ -120,7 +123,12 @@ Status TrainOptions::read() {
     return invalid_argument("--loss-output: names a loss that the model has, and --loss adds one");
   }
   MEZZO_RETURN_IF_ERROR(check_preset(policy.preset));
-  MEZZO_RETURN_IF_ERROR(update.read(trainer));
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->count() > 0) given.insert(option->get_name());
+  }
+  const bool model_may_choose =
+      given.count("--optimizer") == 0 && may_have_artifacts(model, artifacts);
+  MEZZO_RETURN_IF_ERROR(update.read(trainer, model_may_choose));
   MEZZO_RETURN_IF_ERROR(schedule_.read(trainer.schedule));
   trainer.schedule.base_lr = trainer.optimizer.lr;
   // What is wrong with a policy file is no fault of the usage: compiling will say it.

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "compiler/support/status.h"
 #include "passes/pass.h"
 #include "runtime/exec/trainer.h"
+#include "tools/mezzo/artifacts.h"
 #include "tools/mezzo/loss_options.h"
 #include "tools/mezzo/optimizer_options.h"
 #include "tools/mezzo/options.h"
@@ -25,11 +27,13 @@ struct TrainOptions {
   DimOptions dims;
   ThreadOptions threads;
   LossArguments loss;
+  ArtifactOptions artifacts;
   passes::TrainingOptions training;
   runtime::TrainerOptions trainer;  // complete after read()
   std::int64_t batch_size = 0, steps = 0, epochs = 0, save_every = 0;
   bool no_shuffle = false, json = false, profile = false;
   UpdateOptions update;
+  std::set<std::string> given;  // options on the command line or in the configuration, as "--lr"
 
   void add_to(CLI::App& app);
   // Brings the options into the form that the runtime takes and checks how they fit together;
