@@ -34,6 +34,8 @@ constexpr const char* kCallNote = "pkg.torch.onnx.fx_node";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
 }  // namespace
 
 std::string exporter_note(const Node& node) { return metadata_of(node, kCallNote); }
@@ -43,16 +45,16 @@ std::vector<std::string> parameters_in_note(const std::string& note) {
   for (std::size_t at = note.find("%p_"); at != std::string::npos; at = note.find("%p_", at + 1)) {
     std::size_t end = at + 1;
     while (end < note.size() && is_word(note[end])) ++end;
-    names.push_back(note.substr(at + 1, end - at - 1));
+    std::string name = note.substr(at + 1, end - at - 1);
+    std::transform(name.begin(), name.end(), name.begin(), lower);
+    names.push_back(std::move(name));
   }
   return names;
 }
 
 std::string noted_parameter(const std::string& initializer) {
   std::string name = "p_" + initializer;
-  for (char& c : name) {
-    if (!is_word(c)) c = '_';
-  }
+  for (char& c : name) c = is_word(c) ? lower(c) : '_';
   return name;
 }
 

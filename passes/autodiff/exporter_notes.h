@@ -30,9 +30,9 @@ std::vector<std::string> lost_parameters(const Graph& graph);
 
 // The call of the exported program that a node stems from; "" without a note.
 std::string exporter_note(const Node& node);
-// "p_net_1_weight" and so on, in the order of the call's arguments.
+// "p_net_1_weight" and so on, in the order of the call's arguments, in lower case: exporters differ.
 std::vector<std::string> parameters_in_note(const std::string& note);
-// How notes spell an initializer: "net.1.weight" is "p_net_1_weight".
+// How notes spell an initializer: "Net.1.weight" is "p_net_1_weight".
 std::string noted_parameter(const std::string& initializer);
 // The parameter's name in its module, told from the node's place in it; as noted where that fails.
 std::string parameter_name(const Node& node, const std::string& noted);

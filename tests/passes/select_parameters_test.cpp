@@ -341,6 +341,26 @@ g (float[4,2] x) => (float[4,2] y)
   ASSERT_EQ(ctx.records.warnings.size(), 1U);
 }
 
+// A layer that is called twice has one weight. Notes are in lower case, names are not.
+TEST(SeparateParameters, LayersThatAreSharedStayShared) {
+  const auto model = typed_model(R"(
+g (float[4,2] x) => (float[4,2] y)
+<float[2] "m.LayerNorm.weight" = {1,1}, float[2] "m.LayerNorm.bias" = {0,0}>
+{
+  a = LayerNormalization (x, "m.LayerNorm.weight", "m.LayerNorm.bias")
+  y = LayerNormalization (a, "m.LayerNorm.weight", "m.LayerNorm.bias")
+})");
+  const char* calls[] = {"layer_norm(%x, %p_m_layernorm_weight, %p_m_layernorm_bias)",
+                         "layer_norm(%a, %p_m_layernorm_weight, %p_m_layernorm_bias)"};
+  std::size_t at = 0;
+  for (const auto& node : model->graph->nodes())
+    node->metadata = {{"pkg.torch.onnx.fx_node", calls[at++]}};
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "separate-parameters"), IsOk());
+  EXPECT_EQ(model->graph->initializers().size(), 2U);
+  EXPECT_THAT(ctx.records.warnings, testing::IsEmpty());
+}
+
 // The names of its results tell that TorchScript's exporter computed them; it notes nothing.
 TEST(PrepareTraining, TellsOfConvolutionsThatWereFolded) {
   const auto model = typed_model(R"(
