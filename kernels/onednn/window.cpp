@@ -47,9 +47,13 @@ Status check_sizes(const ConvGeometry& geometry, const TensorDesc& w) {
   const auto& [x, grouped, y, group, window] = geometry;
   bool fits = group >= 1 && x[0] == y[0] && w.dims[0] == y[1] && y[1] % group == 0 &&
               x[1] % group == 0 && w.dims[1] == x[1] / group;
+  bool surplus = false;  // of a transposed convolution: results behind the last window
   for (std::size_t i = 0; i + 2 < x.size(); ++i) {
-    fits = fits && window_count(window, i, x[i + 2]) == y[i + 2];
+    const std::int64_t count = window_count(window, i, x[i + 2]);
+    fits = fits && count >= y[i + 2];
+    surplus = surplus || count > y[i + 2];
   }
+  if (fits && surplus) return unimplemented("more positions than windows");
   if (fits) return ok_status();
   return invalid_argument("input " + format_dims(x) + " and weights " + format_dims(w.dims) +
                           " in " + std::to_string(group) + " group(s) do not give " +

@@ -95,6 +95,27 @@ bool is_quantization_parameter(const Value& value) {
   });
 }
 
+// What layers read beside their weights: the zeros from which an exporter lets a recurrent layer
+// start (a learned state has a name), and the window of a Fourier transform.
+std::string layer_role(const Value& value) {
+  const auto all_uses = [&](const auto& fits) {
+    return !value.uses().empty() && std::all_of(value.uses().begin(), value.uses().end(), fits);
+  };
+  if (all_uses([](const Use& use) { return use.node->is("STFT") && use.operand == 2; })) {
+    return "window of " + describe(*value.uses().front().node);
+  }
+  const bool is_state = all_uses([](const Use& use) {
+    const bool recurrent = use.node->is("RNN") || use.node->is("LSTM") || use.node->is("GRU");
+    return recurrent && (use.operand == 5 || use.operand == 6);
+  });
+  if (!is_state || !is_anonymous(value.name()) || value.constant()->elems() > kMaskScanElems) {
+    return {};
+  }
+  const std::vector<double> numbers = value.constant()->to_doubles();
+  const bool zero = std::all_of(numbers.begin(), numbers.end(), [](double x) { return x == 0.0; });
+  return zero ? "initial state of zeros" : "";
+}
+
 std::string reason_to_keep(const Value& value, const std::string& noted_kind) {
   if (std::string statistic = statistic_of(value); !statistic.empty()) return statistic;
   if (is_quantization_parameter(value)) return kQuantization;
@@ -104,7 +125,7 @@ std::string reason_to_keep(const Value& value, const std::string& noted_kind) {
   if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";
   if (std::string role = scalar_role(value); !role.empty()) return role;
   if (is_mask(tensor)) return "mask";
-  return {};
+  return layer_role(value);
 }
 
 StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts,

@@ -283,5 +283,23 @@ TEST(ContribTables, Agree) {
   }
 }
 
+// PyTorch and the runtimes leave out a window that begins behind the last element; the schemas
+// before opset 22 count it.
+TEST_F(InferTest, PoolsLeaveOutWindowsBehindTheEnd) {
+  for (const std::int64_t opset : {12, 19, 22}) {
+    set_opset(opset);
+    Value* x = input("x" + std::to_string(opset), TensorType::of(DType::kFloat32, {1, 1, 5}));
+    for (const char* op : {"MaxPool", "AveragePool"}) {
+      Node* pool =
+          graph().add_node(op, "", {{x}}, std::vector<std::string>{graph().unique_name("y")});
+      pool->set_attribute("kernel_shape", std::vector<std::int64_t>{2});
+      pool->set_attribute("strides", std::vector<std::int64_t>{2});
+      pool->set_attribute("pads", std::vector<std::int64_t>{1, 1});
+      pool->set_attribute("ceil_mode", std::int64_t{1});
+      EXPECT_EQ(inferred(pool), "float[1,1,3]") << op << " of opset " << opset;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mezzo::test

@@ -44,6 +44,9 @@ void add_convolutions(std::vector<OpSample>& samples) {
               list("output_padding", {0, 1, 1})});
   transposed({2, 1, 4}, {1, 2, 5}, 2, {list("strides", {2}), list("pads", {2, 1})});
   transposed({1, 1, 3, 3}, {1, 1, 2, 2}, 1, {list("strides", {3, 3})});  // gaps between windows
+  // More behind the last window than a stride.
+  transposed({1, 1, 3}, {1, 2, 3}, 2,
+             {list("strides", {2}), list("dilations", {3}), list("output_padding", {2})});
 }
 
 void add_deformable(std::vector<OpSample>& samples) {

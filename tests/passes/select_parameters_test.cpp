@@ -73,6 +73,31 @@ TEST(SelectParameters, TrainsWhatTheLossDependsOn) {
   EXPECT_EQ(choices_of(*model), expected);
 }
 
+// The zeros that recurrent layers start from and windows are the exporter's; a learned state has a
+// name.
+TEST(SelectParameters, StatesAndWindowsOfLayers) {
+  const auto model = typed_model(R"(
+g (float[3,2,1] x) => (float loss)
+<float[1,1,1] w = {1}, float[1,1,1] r = {1}, float[1,2,1] val_3 = {0,0}, float[1,2,1] h0 = {0,0},
+ float[1,2,1] val_4 = {0,1}, int64 step = {1}, float[2] window = {0.5,0.5}>
+{
+  a, ah = RNN <hidden_size = 1> (x, w, r, , , val_3)
+  b, bh = RNN <hidden_size = 1> (x, w, r, , , h0)
+  c, ch = RNN <hidden_size = 1> (x, w, r, , , val_4)
+  [spectrum] s = STFT (x, step, window)
+  la = ReduceMean <keepdims = 0> (ah)
+  lb = ReduceMean <keepdims = 0> (bh)
+  lc = ReduceMean <keepdims = 0> (ch)
+  ls = ReduceMean <keepdims = 0> (s)
+  loss = Sum (la, lb, lc, ls)
+})");
+  const auto choices = choices_of(*model);
+  EXPECT_EQ(choices.at("val_3"), "-initial state of zeros");
+  EXPECT_EQ(choices.at("h0"), "+the loss depends on it");
+  EXPECT_EQ(choices.at("val_4"), "+the loss depends on it");
+  EXPECT_EQ(choices.at("window"), "-window of node 'spectrum' (STFT)");
+}
+
 // PyTorch's exporter notes what is a parameter of the module and what a buffer (the frequencies of
 // rotary embeddings, masks); its word goes before what values look like.
 TEST(SelectParameters, WhatTheExporterNotes) {
