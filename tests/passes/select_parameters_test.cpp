@@ -79,7 +79,7 @@ TEST(SelectParameters, StatesAndWindowsOfLayers) {
   const auto model = typed_model(R"(
 g (float[3,2,1] x) => (float loss)
 <float[1,1,1] w = {1}, float[1,1,1] r = {1}, float[1,2,1] val_3 = {0,0}, float[1,2,1] h0 = {0,0},
- float[1,2,1] val_4 = {0,1}, int64 step = {1}, float[2] window = {0.5,0.5}>
+ float[1,2,1] val_4 = {0,0.5}, int64 step = {1}, float[2] window = {0.5,0.5}>
 {
   a, ah = RNN <hidden_size = 1> (x, w, r, , , val_3)
   b, bh = RNN <hidden_size = 1> (x, w, r, , , h0)
