@@ -16,8 +16,14 @@ std::string metadata_of(const Node& node, std::string_view key) {
   return {};
 }
 
-// The module path that PyTorch's exporter notes for a node: the deepest entry of "['', 'net',
-// 'net.1', ...]" before the function's own name.
+constexpr const char* kCallNote = "pkg.torch.onnx.fx_node";
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+}  // namespace
+
 std::string module_of(const Node& node) {
   const std::string scopes = metadata_of(node, "pkg.torch.onnx.name_scopes");
   std::vector<std::string> parts;
@@ -29,14 +35,6 @@ std::string module_of(const Node& node) {
   }
   return parts.size() >= 2 ? parts[parts.size() - 2] : std::string();
 }
-
-constexpr const char* kCallNote = "pkg.torch.onnx.fx_node";
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-
-}  // namespace
 
 std::string exporter_note(const Node& node) { return metadata_of(node, kCallNote); }
 

@@ -10,6 +10,10 @@
 
 namespace mezzo::passes {
 
+// The path of the module that the node was called in, as torch.export notes it: the deepest entry
+// of "['', 'net', 'net.1', 'conv2d']" before the function's own name. "" where nothing is noted.
+std::string module_of(const Node& node);
+
 // InvalidArgument naming the layers, if torch.export's optimiser noted that it folded
 // BatchNormalizations into convolutions: their scale and bias cannot be trained any more and their
 // statistics no longer move.

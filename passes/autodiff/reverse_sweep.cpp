@@ -15,6 +15,12 @@ Status check_shape(const Node& node, std::size_t i, const Value& gradient) {
   return ok_status();
 }
 
+// Rules of a policy that go by metadata hold for the gradient of a node as for the node.
+void pass_on_metadata(const Node& node, const Graph& graph, std::size_t new_nodes) {
+  auto last = graph.nodes().rbegin();
+  for (std::size_t i = 0; i < new_nodes; ++i, ++last) (*last)->metadata = node.metadata;
+}
+
 }  // namespace
 
 Value* ReverseSweep::total(const Value& value) {
@@ -51,8 +57,10 @@ Status ReverseSweep::visit(Node& node) {
                          "' is needed, but " + "its branches or body read it" + std::string(hint_));
   }
   if (wanted_operand == nullptr) return ok_status();
+  const std::size_t before = builder_.graph().nodes().size();
   MEZZO_ASSIGN_OR_RETURN(const std::vector<Value*> grads,
                          gradients_of(node, request, *wanted_operand));
+  pass_on_metadata(node, builder_.graph(), builder_.graph().nodes().size() - before);
   MEZZO_RETURN_IF_ERROR(builder_.status().with_context("gradient of " + describe(node)));
   for (std::size_t i = 0; i < grads.size() && i < request.wanted.size(); ++i) {
     if (grads[i] == nullptr || !request.wanted[i]) continue;

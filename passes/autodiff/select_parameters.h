@@ -27,9 +27,10 @@ StatusOr<Value*> find_loss(const Graph& graph, const std::string& name,
                            const std::set<std::string>& states = {});
 
 // One entry per floating-point initializer, in file order. Trained is what the loss depends on,
-// except running statistics, what the exporter notes as a buffer of the module, constants that an exporter turned into initializers or that were
-// `computed` by folding, masks, quantization parameters and what `freeze` names; `train` overrules.
-// InvalidArgument: a bad pattern, one that matches nothing, or nothing is left to train.
+// except running statistics, what the exporter notes as a buffer of the module, constants that an
+// exporter turned into initializers or that were `computed` by folding, masks, quantization
+// parameters and what `freeze` names; `train` overrules. InvalidArgument: a bad pattern, one that
+// matches nothing, or nothing is left to train.
 StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, const Value& loss,
                                                          const TrainingOptions& options,
                                                          const std::set<std::string>& computed);

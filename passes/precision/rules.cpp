@@ -4,6 +4,7 @@
 
 #include "compiler/ops/op_def.h"
 #include "compiler/ops/schema.h"
+#include "passes/autodiff/exporter_notes.h"
 
 namespace mezzo::passes {
 namespace {
@@ -19,7 +20,11 @@ bool listed(const std::optional<std::vector<std::int64_t>>& slots, std::size_t i
          std::find(slots->begin(), slots->end(), static_cast<std::int64_t>(index)) != slots->end();
 }
 
+// By name, or by the module that PyTorch's exporter notes where its names tell nothing
+// ("node_conv2d_7" of "aspp.branches.1.0").
 bool matches_name(const Pattern& pattern, const Node& node) {
+  if (const std::string module = module_of(node); !module.empty() && pattern.matches(module))
+    return true;
   if (!node.name.empty()) return pattern.matches(node.name);
   return std::any_of(node.results().begin(), node.results().end(), [&](const Value* result) {
     return result != nullptr && pattern.matches(result->name());

@@ -57,6 +57,41 @@ TEST(Rules, KeepARegion) {
   EXPECT_EQ(out.of("/aspp/conv").rule, Rule::kPin);
 }
 
+// Names of torch.export's nodes do not tell their module, its notes do; and the gradient goes as
+// the node does.
+TEST(Rules, GoByTheModuleThatIsNoted) {
+  const auto model = test::value_or_die(import_text(R"(
+<ir_version: 10, opset_import: ["" : 21]>
+g (float[4,4] x) => (float loss)
+<float[4,4] u = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}, float[4,4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}>
+{
+  [node_matmul_1] a = MatMul (x, u)
+  [node_matmul_2] b = MatMul (a, w)
+  loss = ReduceMean <keepdims = 0> (b)
+})"));
+  for (const auto& node : model->graph->nodes()) {
+    const std::string layer = node->name == "node_matmul_2" ? "aspp" : "stem";
+    if (!node->name.empty())
+      node->metadata = {{"pkg.torch.onnx.name_scopes", "['', '" + layer + ".0', 'matmul']"}};
+  }
+  PassContext ctx;
+  ctx.for_runtime = true;
+  ctx.policy.pins = {"^aspp\\."};
+  EXPECT_THAT(run_passes(*model, ctx,
+                         {find_pass("infer-shapes"), find_pass("differentiate"),
+                          find_pass("assign-precision")}),
+              IsOk());
+  int pinned = 0, low = 0;
+  for (const NodeDecision& decision : ctx.records.nodes) {
+    if (decision.op_type.rfind("MatMul", 0) != 0) continue;
+    const bool of_aspp = decision.node.rfind("node_matmul_2", 0) == 0;
+    EXPECT_EQ(is_low(decision.dtype), !of_aspp) << decision.node << ": " << decision.cause;
+    ++(of_aspp ? pinned : low);
+  }
+  EXPECT_EQ(pinned, 3) << "forward, and both gradients";
+  EXPECT_GE(low, 2);
+}
+
 TEST(Rules, TheLastThatMatchesDecides) {
   const Outcome out = convert(kBlocks, R"({"rules": [
       {"op": "Conv", "set": "fp32"},

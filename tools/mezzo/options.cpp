@@ -34,7 +34,8 @@ void PolicyOptions::add_to(CLI::App& app, bool takes_fp32, bool has_io) {
       ->type_name("TYPE")
       ->check(one_of(precisions));
   app.add_flag("--fp32", force_fp32, "Keep everything in FP32, for debugging");
-  repeatable(app.add_option("--pin", pins, "Keep nodes whose name matches in FP32; repeatable"))
+  repeatable(app.add_option("--pin", pins,
+                            "Keep nodes whose name or noted module matches in FP32; repeatable"))
       ->type_name("REGEX")
       ->check(regular_expression());
   repeatable(app.add_option("--deny-op", deny_ops, "Keep an operator type in FP32; repeatable"))
