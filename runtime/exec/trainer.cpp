@@ -10,6 +10,13 @@
 #include "runtime/train/padded_copy.h"
 
 namespace mezzo::runtime {
+namespace {
+
+// Fewer additions than this are done before other threads are awake.
+constexpr std::int64_t kParallelElems = 1 << 16;
+
+}  // namespace
+
 Status Trainer::run_micro_batch(std::int64_t index, double& loss_sum) {
   const proto::Training& training = executor_.plan().training();
   data_.next(input_buffers_);
@@ -36,9 +43,12 @@ void Trainer::accumulate_gradients(bool first) {
     const float* gradient = executor_.data_as<float>(p.gradient());
     if (first) {
       std::copy_n(gradient, sum.size(), sum.begin());
-    } else {
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+      continue;
     }
+    float* total = sum.data();
+    const auto elems = static_cast<std::int64_t>(sum.size());
+#pragma omp parallel for simd num_threads(options_.threads) if (elems > kParallelElems)
+    for (std::int64_t i = 0; i < elems; ++i) total[i] += gradient[i];
   }
 }
 

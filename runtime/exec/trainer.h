@@ -101,8 +101,8 @@ class Trainer {
   std::uint64_t state_bytes();
 
  private:
-  Trainer(Executor& executor, Dataset& data, const TrainerOptions& options, LrSchedule schedule,
-          LossScaler scaler);
+  Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,
+          const LrSchedule& schedule, const LossScaler& scaler);
   Status bind();
   Status make_optimizers();
   Status check_batches(const Dataset& data) const;

@@ -66,7 +66,7 @@ std::string Trainer::overflow_cause() const {
 Status Trainer::check_overflow(const StepMetrics& metrics) const {
   std::string text = "step " + std::to_string(metrics.step) + ": ";
   if (!std::isfinite(metrics.loss)) {
-    text += "the loss is " + format_number(metrics.loss);
+    text += std::string("the loss is ") + (std::isnan(metrics.loss) ? "NaN" : "infinite");
     if (metrics.step > 1 && last_step_.step == metrics.step - 1)
       text += ", after " + format_number(last_step_.loss) + " in the step before";
     if (metrics.skipped_optimizers != 0) text += "; " + overflow_cause();

@@ -37,12 +37,8 @@ std::int64_t plan_batch_size(const proto::Plan& plan) {
 }
 
 Trainer::Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,
-                 LrSchedule schedule, LossScaler scaler)
-    : executor_(executor),
-      data_(data),
-      options_(options),
-      schedule_(schedule),
-      scaler_(std::move(scaler)) {}
+                 const LrSchedule& schedule, const LossScaler& scaler)
+    : executor_(executor), data_(data), options_(options), schedule_(schedule), scaler_(scaler) {}
 
 StatusOr<std::unique_ptr<Trainer>> Trainer::create(Executor& executor, Dataset& data,
                                                    const TrainerOptions& options) {
@@ -52,9 +48,8 @@ StatusOr<std::unique_ptr<Trainer>> Trainer::create(Executor& executor, Dataset& 
   }
   if (options.accumulate < 1) return invalid_argument("--accumulate: expected at least 1");
   MEZZO_ASSIGN_OR_RETURN(LrSchedule schedule, LrSchedule::create(options.schedule));
-  MEZZO_ASSIGN_OR_RETURN(LossScaler scaler, LossScaler::create(options.loss_scale));
-  std::unique_ptr<Trainer> trainer(
-      new Trainer(executor, data, options, schedule, std::move(scaler)));
+  MEZZO_ASSIGN_OR_RETURN(const LossScaler scaler, LossScaler::create(options.loss_scale));
+  std::unique_ptr<Trainer> trainer(new Trainer(executor, data, options, schedule, scaler));
   MEZZO_RETURN_IF_ERROR(trainer->bind());
   return trainer;
 }

@@ -169,7 +169,9 @@ std::string Trainer::changed_option(const TrainingState& saved) const {
   all.insert(options_.options.begin(), options_.options.end());
   for (const auto& [name, value] : all) {
     const std::string then = text_of(*saved.options, name), now = text_of(options_.options, name);
-    if (then != now) return " (--" + printable(name) + ": " + then + " then, " + now + " now)";
+    if (then == now) continue;
+    std::string text = " (--" + printable(name) + ": ";
+    return text.append(then).append(" then, ").append(now).append(" now)");
   }
   return {};
 }

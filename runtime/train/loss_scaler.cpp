@@ -170,11 +170,11 @@ Status LossScaler::check_progress(std::string_view cause) const {
     text += (dynamic ? " at the lowest loss scale, " : " at a fixed loss scale of ") +
             format_number(scale_);
   }
-  text += ": gradients hold inf or NaN";
+  text += ": " + (cause.empty() ? std::string("gradients hold inf or NaN") : std::string(cause));
   if (nonfinite_losses_ > 0)
     text += " and " + std::to_string(nonfinite_losses_) + " losses were not finite before scaling";
-  if (!cause.empty()) text += ". " + std::string(cause);
-  text += ". Hint: lower the learning rate, clip gradients, use --precision bf16";
+  text += ". Hint: lower the learning rate, clip gradients";
+  if (options_.mode != LossScaleMode::kOff) text += ", use --precision bf16";
   if (stuck && dynamic) text += ", or lower --loss-scale-min";
   if (options_.mode == LossScaleMode::kStatic) text += ", or use --loss-scale dynamic";
   if (!stuck) text += ", or raise --max-skips";

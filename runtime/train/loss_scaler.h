@@ -60,8 +60,8 @@ class LossScaler {
   // NaN or inf, which no scale mends; such steps are counted apart, the scale moves as PyTorch's.
   void update(bool found_inf, bool loss_is_finite = true);
 
-  // InvalidArgument once max_stuck_steps or max_skips is reached, saying what to try; `cause` is
-  // what the caller knows of it, a sentence without the stop.
+  // InvalidArgument once max_stuck_steps or max_skips is reached, saying what to try; `cause`
+  // stands for "gradients hold inf or NaN" where the caller knows more.
   Status check_progress(std::string_view cause = {}) const;
 
   std::int64_t clean_steps() const { return clean_steps_; }          // in a row, since growth

@@ -90,7 +90,10 @@ double LrSchedule::factor(std::int64_t applied_steps) const {
     case LrScheduleKind::kLinear: return polynomial_between(o.min_factor, 1.0, done(after));
     case LrScheduleKind::kPolynomial: return polynomial_between(o.min_factor, o.power, done(after));
     case LrScheduleKind::kCosine: return cosine_between(1.0, o.min_factor, done(after));
-    case LrScheduleKind::kStep: return std::pow(o.gamma, static_cast<double>(after / o.step_size));
+    case LrScheduleKind::kStep: {
+      const std::int64_t falls = after / o.step_size;
+      return std::pow(o.gamma, static_cast<double>(falls));
+    }
     default: return 1.0;
   }
 }

@@ -248,7 +248,7 @@ TEST(Overflow, AbortTellsALossThatIsNotFinite) {
   session->steps(1);
   const std::vector<float> weights = session->all_weights();
   const auto bad = session->trainer().step();
-  EXPECT_THAT(bad, Rejects("step 2: the loss is inf, after 0.75 in the step before"));
+  EXPECT_THAT(bad, Rejects("step 2: the loss is infinite, after 0.75 in the step before"));
   EXPECT_THAT(bad, Rejects("Hint: lower --lr"));
   EXPECT_EQ(session->all_weights(), weights);
   EXPECT_FALSE(session->steps(1).at(0).skipped) << "the caller may go on";

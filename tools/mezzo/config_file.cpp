@@ -59,7 +59,7 @@ std::optional<std::string> group_text(const json& value) {
     } else {
       return std::nullopt;
     }
-    settings += (settings.empty() ? "" : ",") + key + "=" + text;
+    settings.append(settings.empty() ? "" : ",").append(key).append("=").append(text);
   }
   return value["pattern"].get<std::string>() + ":" + settings;
 }

@@ -233,7 +233,7 @@ StatusOr<GroupRule> GroupRule::parse(const std::string& text) {
     if (key == nullptr) return unknown_key(name);
     const bool alone = equals == std::string::npos && (name == "frozen" || name == "nesterov");
     if (equals == std::string::npos && !alone)
-      return invalid_argument("key '" + name + "': expected " + name + "=VALUE");
+      return invalid_argument("key '" + name + "': expected a value after =");
     const std::string value = alone ? "true" : part.substr(equals + 1);
     if (!rule.settings.emplace(name, value).second)
       return invalid_argument("key '" + name + "' is given twice");

@@ -119,8 +119,9 @@ Status UpdateOptions::check_used(const runtime::OptimizerGroup& base) const {
     if (const auto kind = rule.settings.find("optimizer"); kind != rule.settings.end())
       kinds.push_back(kind->second);
   }
-  for (const auto& [key, option] : kind_options_) {
+  for (const auto& [name, option] : kind_options_) {
     if (option->count() == 0) continue;
+    const std::string& key = name;  // bindings cannot be captured
     const bool used = std::any_of(kinds.begin(), kinds.end(),
                                   [&](const std::string& kind) { return knows(kind, key); });
     if (!used) return invalid_argument("--" + key + ": " + join(kinds, " and ") + " has none");
