@@ -130,7 +130,7 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
                          compile_loaded(std::move(loaded.model), options.model, compile));
   for (const std::string& warning : compiled.records.warnings)
     std::fprintf(stderr, "note: %s\n", printable(warning, 2000).c_str());
-  model_weights.names.trained = compiled.trained;
+  model_weights.set_trained(*compiled.plan());
   MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
                          options.update.groups(options.trainer.optimizer, model_weights.names));
   options.trainer.fixed = model_weights.fixed(*compiled.plan());

@@ -20,6 +20,15 @@ ModelWeights ModelWeights::of(const Graph& graph) {
   return weights;
 }
 
+void ModelWeights::set_trained(const proto::Plan& plan) {
+  names.trained.clear();
+  for (const proto::Parameter& parameter : plan.parameters()) {
+    if (parameter.gradient() < 0) continue;
+    names.trained.push_back(parameter.name());
+    if (parameter.logical_dims_size() <= 1) names.undecayed.insert(parameter.name());
+  }
+}
+
 std::vector<runtime::FixedTensor> ModelWeights::fixed(const proto::Plan& plan) {
   std::set<std::string> changing;
   for (const proto::Parameter& parameter : plan.parameters()) changing.insert(parameter.name());

@@ -15,10 +15,14 @@
 namespace mezzo::cli {
 
 struct ModelWeights {
-  ParameterNames names;  // but for `trained`, which the compiler tells
+  ParameterNames names;  // `trained` is empty before set_trained()
   std::vector<std::pair<std::string, TensorRef>> tensors;
 
   static ModelWeights of(const Graph& graph);
+
+  // Takes over what the compiler found to train: also parameters that share an initializer in the
+  // file and are apart in the plan.
+  void set_trained(const proto::Plan& plan);
 
   // Those that are neither parameters nor states of the plan, and that a checkpoint can hold (no
   // text, nothing below a byte). The bytes live as long as this object.
