@@ -73,9 +73,9 @@ class Differentiator {
   Status publish(const Value& parameter, ReverseSweep& sweep) {
     builder_.set_scope(kGradientPrefix + parameter.name());
     Value* gradient = sweep.total(parameter);
-    if (gradient == nullptr) {
-      return internal_error("parameter '" + parameter.name() +
-                            "' is active, but no gradient reached it");
+    if (gradient == nullptr) {  // all ways to it are piecewise constant: Floor, nearest samples
+      gradient = builder_.mezzo_op("FillZero", {});
+      gradient->type = parameter.type;
     }
     if (gradient->is_graph_output() || gradient->is_graph_input() || gradient->is_initializer()) {
       gradient = builder_.op("Identity", {gradient});
