@@ -91,7 +91,7 @@ class SequenceResolver {
     std::vector<std::int64_t> sizes;
     std::int64_t part = 1;
     if (split.operand(1) != nullptr) {
-      const auto given = constant_ints(split.operand(1));
+      auto given = constant_ints(split.operand(1));
       if (!given || given->empty()) return std::nullopt;
       if (static_dims(split.operand(1)) != std::vector<std::int64_t>()) return given;
       part = given->front();  // pieces of that size, the last one may be smaller
