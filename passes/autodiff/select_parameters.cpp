@@ -173,7 +173,7 @@ StatusOr<Value*> find_loss(const Graph& graph, const std::string& name,
   if (scalars.empty()) {
     return invalid_argument(
         "the graph has no loss: expected one output that is a floating-point scalar." + outputs +
-        " Hint: export the model together with its loss");
+        " Hint: add one with --loss, or export the model together with its loss");
   }
   return invalid_argument("more than one output is a floating-point scalar." + outputs +
                           " Hint: choose the loss with --loss-output NAME");

@@ -256,8 +256,7 @@ class Adoption {
       if (start && *start == (is_sum ? recipe.first_sum : 0)) continue;
       return unimplemented(state.node + ": its state '" + state.value->name() +
                            "' does not start from " + (is_sum ? "one number" : "zeros") +
-                           ". Hint: --initialize starts afresh where the model says how, and "
-                           "--optimizer takes another optimizer than the model's");
+                           ". Hint: --initialize starts afresh where the model says how");
     }
     return ok_status();
   }

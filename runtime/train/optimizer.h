@@ -22,6 +22,11 @@
 //            NVIDIA Apex and timm by default take r = 1 where wd = 0, and Apex clips the global
 //            norm to 1: here --clip-norm does.)
 //   Adagrad  g += wd w;  s = s + g g;  w -= lr/(1 + (t-1) lr_decay) g / (sqrt(s) + eps)
+// ONNX's form, where T = t - 1 + first_count is the update count of Momentum, Adam and Adagrad:
+//   SGD      v = g at t = 1 only if first_count is 0
+//   Adam     g += wd w;  m, v as Adam;  r = lr sqrt(1-b2^T)/(1-b1^T), lr where T = 0
+//            w -= r m / (sqrt(v) + eps);  w *= 1 - shrink
+//   Adagrad  T in the place of t-1
 // Without bias correction the factors 1-b1^t and 1-b2^t are 1.
 // All in float32, operation by operation and without fused multiply-add, so the same bits come out
 // on every x86-64 processor; bias corrections, norms and step sizes are computed in double. An
@@ -64,7 +69,11 @@ struct OptimizerGroup {
   AdamWForm adamw_form = AdamWForm::kPyTorch;
   double lr_decay = 0.0;             // Adagrad
   double initial_accumulator = 0.0;  // Adagrad: what the sum of squares starts from
-  bool frozen = false;               // never changed; gradients not looked at
+  // The formulas of ONNX's ai.onnx.preview.training: see above. `shrink` is Adam's alone.
+  bool onnx_form = false;
+  std::int64_t first_count = 0;
+  double shrink = 0.0;
+  bool frozen = false;  // never changed; gradients not looked at
 };
 
 // InvalidArgument, "momentum: expected a number in [0, 1), got 2": rates, decay or eps negative or

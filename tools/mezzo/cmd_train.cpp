@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "compiler/onnx/import.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "runtime/exec/trainer.h"
@@ -31,6 +30,7 @@ struct TrainCommand {
   TrainOptions options;
   ModelWeights model_weights;
   TrainingModel loaded;
+  ModelTraining own_training;
   ResidentBytes resident_before;  // when the executor was made
 
   Status run();
@@ -92,7 +92,11 @@ Status TrainCommand::run() {
 Status TrainCommand::load() {
   MEZZO_ASSIGN_OR_RETURN(loaded, load_training_model(options.model, options.artifacts));
   options.model = loaded.path;
-  if (!loaded.artifacts) return options.update.check_used(options.trainer.optimizer);
+  if (!loaded.artifacts) {
+    MEZZO_ASSIGN_OR_RETURN(
+        own_training, read_model_training(*loaded.model, options.model, options.own_training()));
+    return options.update.check_used(options.trainer.optimizer);
+  }
   if (options.loss.given()) {
     return invalid_argument(options.model +
                             ": --loss adds a loss to a graph without one, but this graph holds its "
@@ -120,6 +124,10 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   compile.train = true;
   compile.evaluate = !options.eval_data.empty();
   compile.runner = options.dump.to_runner();
+  if (own_training.recipe) {
+    compile.training.loss_output = own_training.recipe->loss;
+    compile.training.parameters = parameters_of(*own_training.recipe);
+  }
   model_weights = ModelWeights::of(*loaded.model->graph);
   MEZZO_ASSIGN_OR_RETURN(const auto frozen,
                          frozen_patterns(options.update.rules(), model_weights.names.all));
@@ -128,11 +136,17 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
                                                             loaded.model->graph.get()));
   MEZZO_ASSIGN_OR_RETURN(Compiled compiled,
                          compile_loaded(std::move(loaded.model), options.model, compile));
-  for (const std::string& warning : compiled.records.warnings)
-    std::fprintf(stderr, "note: %s\n", printable(warning, 2000).c_str());
+  std::vector<std::string> notes = own_training.notes;
+  notes.insert(notes.end(), compiled.records.warnings.begin(), compiled.records.warnings.end());
+  for (const std::string& note : notes)
+    std::fprintf(stderr, "note: %s\n", printable(note, 2000).c_str());
   model_weights.set_trained(*compiled.plan());
   MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
                          options.update.groups(options.trainer.optimizer, model_weights.names));
+  if (own_training.recipe && options.given.count("--optimizer") == 0) {
+      MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
+                             options.groups_of(*own_training.recipe, compiled.trained));
+  }
   options.trainer.fixed = model_weights.fixed(*compiled.plan());
   return compiled;
 }

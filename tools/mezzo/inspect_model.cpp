@@ -15,6 +15,7 @@
 #include "passes/pass_runner.h"
 #include "passes/pipeline.h"
 #include "tools/mezzo/inspect.h"
+#include "tools/mezzo/model_training.h"
 
 namespace mezzo::cli {
 namespace {
@@ -33,10 +34,16 @@ struct TrainingView {
   std::unordered_map<std::string, Fate> fates;
 };
 
-Status choose(Model& model, const std::string& loss_output, TrainingView& view) {
+Status choose(Model& model, std::string loss_output, TrainingView& view) {
   passes::PassContext ctx;
+  if (loss_output.empty() && passes::find_training_algorithm(model) != nullptr) {
+    MEZZO_ASSIGN_OR_RETURN(const passes::TrainingRecipe recipe, passes::adopt_training_info(model));
+    loss_output = recipe.loss;
+    ctx.training_options.parameters = parameters_of(recipe);
+  }
   ctx.training_options.loss_output = loss_output;
-  MEZZO_ASSIGN_OR_RETURN(const auto first, passes::parse_passes("infer-shapes"));
+  MEZZO_ASSIGN_OR_RETURN(const auto first,
+                         passes::parse_passes("widen-weights,separate-parameters,infer-shapes"));
   MEZZO_RETURN_IF_ERROR(passes::run_passes(model, ctx, first));
   MEZZO_ASSIGN_OR_RETURN(const Value* loss, passes::find_loss(*model.graph, loss_output));
   view.loss = loss->name();

@@ -88,6 +88,8 @@ void TrainOptions::add_data_options(CLI::App& app) {
       ->excludes(by_steps);
   app.add_option("--eval-data", eval_data, "Evaluate on these in FP32 after training")
       ->type_name("NPZ");
+  app.add_flag("--initialize", initialize,
+               "Start from what the model's initialization graph computes");
   app.add_option("--loss-output", training.loss_output,
                  "Output to minimise (default: the only scalar)")
       ->type_name("NAME");
@@ -115,6 +117,32 @@ void TrainOptions::add_output_options(CLI::App& app) {
       ->check(whole_number(1));
   app.add_flag("--json", json, "Print the summary as JSON");
   app.add_flag("--profile", profile, "Print what each kind of operator costs");
+}
+
+ModelTrainingOptions TrainOptions::own_training() const {
+  return {!loss.given() && training.loss_output.empty(), initialize};
+}
+
+StatusOr<std::vector<runtime::ParameterGroup>> TrainOptions::groups_of(
+    const passes::TrainingRecipe& recipe, const std::vector<std::string>& trained) const {
+  if (!update.rules().empty()) {
+    return invalid_argument(model +
+                            ": --group: the model's training information sets the "
+                            "optimizers. Hint: --optimizer NAME sets it aside");
+  }
+  const auto number = [&](const char* option, double value) {
+    return given.count(option) > 0 ? std::optional(value) : std::nullopt;
+  };
+  auto groups = optimizer_groups(recipe, number("--lr", trainer.optimizer.lr),
+                                 number("--weight-decay", trainer.optimizer.weight_decay));
+  if (!groups.ok()) return groups.status().with_context(model);
+  for (runtime::ParameterGroup& group : *groups) {
+    std::erase_if(group.parameters, [&](const std::string& name) {
+      return std::find(trained.begin(), trained.end(), name) == trained.end();
+    });
+  }
+  std::erase_if(*groups, [](const auto& group) { return group.parameters.empty(); });
+  return groups;
 }
 
 Status TrainOptions::read() {

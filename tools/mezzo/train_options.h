@@ -11,6 +11,7 @@
 #include "runtime/exec/trainer.h"
 #include "tools/mezzo/artifacts.h"
 #include "tools/mezzo/loss_options.h"
+#include "tools/mezzo/model_training.h"
 #include "tools/mezzo/optimizer_options.h"
 #include "tools/mezzo/options.h"
 
@@ -31,7 +32,7 @@ struct TrainOptions {
   passes::TrainingOptions training;
   runtime::TrainerOptions trainer;  // complete after read()
   std::int64_t batch_size = 0, steps = 0, epochs = 0, save_every = 0;
-  bool no_shuffle = false, json = false, profile = false;
+  bool no_shuffle = false, json = false, profile = false, initialize = false;
   UpdateOptions update;
   std::set<std::string> given;  // options on the command line or in the configuration, as "--lr"
 
@@ -39,6 +40,12 @@ struct TrainOptions {
   // Brings the options into the form that the runtime takes and checks how they fit together;
   // reads no file.
   Status read();
+  // What of the model's own training is used.
+  ModelTrainingOptions own_training() const;
+  // The optimizers of a model's training information, where the command line names no other, of
+  // the parameters in `trained`. InvalidArgument: options that do not go with them.
+  StatusOr<std::vector<runtime::ParameterGroup>> groups_of(
+      const passes::TrainingRecipe& recipe, const std::vector<std::string>& trained) const;
   // What must not differ between a run and its continuation, as text. New options are compared by
   // given_options() alone: checkpoints of older versions have this text.
   std::string digest() const;
