@@ -95,6 +95,8 @@ class Trainer {
   const LossScaler& loss_scaler() const { return scaler_; }
   // The first, of the parameters in no group if there are any.
   Optimizer& optimizer() { return units_.front().optimizer; }
+  // All of them, in the order of optimizers(). They belong to the trainer.
+  std::vector<Optimizer*> all_optimizers();
   // Name ("adamw", "sgd:critic") and applied steps of each.
   std::vector<OptimizerProgress> optimizers() const;
   // Optimizer state, gradient accumulators and the like, which lie in no arena of the plan.

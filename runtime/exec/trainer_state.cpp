@@ -79,6 +79,12 @@ std::vector<PaddedTensor> Trainer::average_tensors() {
   return tensors;
 }
 
+std::vector<Optimizer*> Trainer::all_optimizers() {
+  std::vector<Optimizer*> all;
+  for (Unit& unit : units_) all.push_back(&unit.optimizer);
+  return all;
+}
+
 std::vector<OptimizerProgress> Trainer::optimizers() const {
   std::vector<OptimizerProgress> progress;
   for (const Unit& unit : units_) progress.push_back({unit.name, unit.optimizer.applied_steps()});

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -84,31 +85,62 @@ std::map<std::string, TensorRef> current_tensors(runtime::Executor& executor) {
   return tensors;
 }
 
-OrtOptimizerGroup current_state(const Artifacts& artifacts, runtime::Trainer& trainer,
-                                const std::map<std::string, TensorRef>& tensors) {
+// A number that was meant in decimals: 0.9 for the float next to it.
+double decimal(float value) { return std::strtod(format_number(value).c_str(), nullptr); }
+
+TensorRef zeros_like(const Tensor& tensor) {
+  return Tensor::from_bytes(tensor.dtype(), tensor.dims(),
+                            std::vector<std::byte>(tensor.byte_size()));
+}
+
+// ONNX Runtime wants the state of every parameter or of none. Frozen ones have had no gradient.
+OrtOptimizerGroup current_state(const OrtCheckpoint& checkpoint, runtime::Trainer& trainer) {
   OrtOptimizerGroup group;
-  if (!artifacts.checkpoint.groups.empty()) {
-    group.name = artifacts.checkpoint.groups.front().name;
-    group.initial_lr = artifacts.checkpoint.groups.front().initial_lr;
+  if (!checkpoint.groups.empty()) group.name = checkpoint.groups.front().name;
+  const std::vector<runtime::Optimizer*> optimizers = trainer.all_optimizers();
+  group.initial_lr = static_cast<float>(optimizers.front()->groups().front().lr);
+  group.step = optimizers.front()->applied_steps();
+  std::map<std::pair<std::string, std::string_view>, std::span<const float>> states;
+  for (runtime::Optimizer* optimizer : optimizers) {
+    for (const runtime::Optimizer::State& state : optimizer->states())
+      states[{optimizer->parameters()[state.parameter].name, state.name}] = state.values;
   }
-  runtime::Optimizer& optimizer = trainer.optimizer();
-  if (!optimizer.groups().empty())
-    group.initial_lr = static_cast<float>(optimizer.groups().front().lr);
-  group.step = optimizer.applied_steps();
-  std::map<std::string, OrtParameterState> states;
-  for (const auto& parameter : optimizer.parameters())
-    states[parameter.name].parameter = parameter.name;
+  const bool any = std::any_of(states.begin(), states.end(), [](const auto& entry) {
+    return std::find(std::begin(kStates), std::end(kStates), entry.first.second) !=
+           std::end(kStates);
+  });
+  for (const CheckpointTensor& parameter : checkpoint.trained) {
+    if (!any) break;
+    OrtParameterState state{parameter.name, {}};
+    for (std::size_t i = 0; i < std::size(kStates); ++i) {
+      const auto found = states.find({parameter.name, kStates[i]});
+      state.momentums.push_back(
+          {kMomentums[i], found == states.end()
+                              ? zeros_like(*parameter.tensor)
+                              : copy_of(found->second, parameter.tensor->dims())});
+    }
+    group.parameters.push_back(std::move(state));
+  }
+  return group;
+}
+
+// Copies the state of one optimizer's parameters out of the checkpoint.
+Status restore_states(const std::map<std::string, const OrtParameterState*>& by_name,
+                      runtime::Optimizer& optimizer) {
   for (const runtime::Optimizer::State& state : optimizer.states()) {
     const auto at = std::find(std::begin(kStates), std::end(kStates), state.name);
-    if (at == std::end(kStates)) continue;  // ONNX Runtime has no place for it
+    if (at == std::end(kStates)) continue;
     const std::string& name = optimizer.parameters()[state.parameter].name;
-    const auto tensor = tensors.find(name);
-    if (tensor == tensors.end()) continue;
-    states[name].momentums.push_back(
-        {kMomentums[at - std::begin(kStates)], copy_of(state.values, tensor->second->dims())});
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) {
+      return invalid_argument("it has optimizer state, but none of parameter " + in_quotes(name));
+    }
+    MEZZO_ASSIGN_OR_RETURN(const auto bytes,
+                           momentum_bytes(*found->second, kMomentums[at - std::begin(kStates)],
+                                          state.values.size_bytes()));
+    std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(state.values).begin());
   }
-  for (auto& [name, state] : states) group.parameters.push_back(std::move(state));
-  return group;
+  return ok_status();
 }
 
 }  // namespace
@@ -166,12 +198,11 @@ Status apply_optimizer(const Artifacts& artifacts, const std::set<std::string>& 
     if (given.count(option) == 0) to = value;
   };
   if (!artifacts.checkpoint.groups.empty() && artifacts.checkpoint.groups.front().initial_lr > 0)
-    set("--lr", group.lr, static_cast<double>(artifacts.checkpoint.groups.front().initial_lr));
+    set("--lr", group.lr, decimal(artifacts.checkpoint.groups.front().initial_lr));
   trainer.schedule.base_lr = group.lr;
   if (!artifacts.optimizer) return ok_status();
   const OrtOptimizer& optimizer = *artifacts.optimizer;
-  if (optimizer.clip_norm)
-    set("--clip-norm", trainer.clip_norm, static_cast<double>(*optimizer.clip_norm));
+  if (optimizer.clip_norm) set("--clip-norm", trainer.clip_norm, decimal(*optimizer.clip_norm));
   if (given.count("--optimizer") > 0) return ok_status();
   if (optimizer.kind == OrtOptimizer::Kind::kSgd) {
     group.kind = runtime::OptimizerKind::kSgd;
@@ -182,39 +213,28 @@ Status apply_optimizer(const Artifacts& artifacts, const std::set<std::string>& 
     group.adamw_form = runtime::AdamWForm::kHuggingFace;
   group.bias_correction = optimizer.correct_bias;
   if (given.count("--betas") == 0) {
-    group.beta1 = static_cast<double>(optimizer.beta1);
-    group.beta2 = static_cast<double>(optimizer.beta2);
+    group.beta1 = decimal(optimizer.beta1);
+    group.beta2 = decimal(optimizer.beta2);
   }
-  set("--eps", group.eps, static_cast<double>(optimizer.epsilon));
-  set("--weight-decay", group.weight_decay, static_cast<double>(optimizer.weight_decay));
+  set("--eps", group.eps, decimal(optimizer.epsilon));
+  set("--weight-decay", group.weight_decay, decimal(optimizer.weight_decay));
   return ok_status();
 }
 
 Status restore_optimizer(const Artifacts& artifacts, runtime::Trainer& trainer) {
   if (artifacts.checkpoint.groups.empty()) return ok_status();
   const OrtOptimizerGroup& group = artifacts.checkpoint.groups.front();
-  const auto here = [&](const Status& status) {
-    return status.with_context(printable(artifacts.checkpoint_path));
-  };
-  if (artifacts.checkpoint.groups.size() > 1)
-    return here(unimplemented("more than one optimizer group"));
+  if (artifacts.checkpoint.groups.size() > 1) {
+    return unimplemented(printable(artifacts.checkpoint_path) +
+                         ": more than one optimizer group, which ONNX Runtime does not write");
+  }
   std::map<std::string, const OrtParameterState*> by_name;
   for (const OrtParameterState& state : group.parameters) by_name[state.parameter] = &state;
-  runtime::Optimizer& optimizer = trainer.optimizer();
-  optimizer.set_applied_steps(group.step);
-  if (by_name.empty()) return ok_status();
-  for (const runtime::Optimizer::State& state : optimizer.states()) {
-    const auto at = std::find(std::begin(kStates), std::end(kStates), state.name);
-    if (at == std::end(kStates)) continue;
-    const std::string& name = optimizer.parameters()[state.parameter].name;
-    const auto found = by_name.find(name);
-    if (found == by_name.end())
-      return here(
-          invalid_argument("it has optimizer state, but none of parameter " + in_quotes(name)));
-    auto bytes = momentum_bytes(*found->second, kMomentums[at - std::begin(kStates)],
-                                state.values.size_bytes());
-    if (!bytes.ok()) return here(bytes.status());
-    std::copy(bytes->begin(), bytes->end(), std::as_writable_bytes(state.values).begin());
+  for (runtime::Optimizer* optimizer : trainer.all_optimizers()) {
+    optimizer->set_applied_steps(group.step);
+    if (by_name.empty()) continue;
+    MEZZO_RETURN_IF_ERROR(
+        restore_states(by_name, *optimizer).with_context(printable(artifacts.checkpoint_path)));
   }
   return ok_status();
 }
@@ -229,7 +249,7 @@ Status export_checkpoint(const Artifacts& artifacts, runtime::Executor& executor
       if (found != tensors.end()) tensor.tensor = found->second;
     }
   }
-  checkpoint.groups = {current_state(artifacts, trainer, tensors)};
+  checkpoint.groups = {current_state(checkpoint, trainer)};
   return save_ort_checkpoint(checkpoint, path);
 }
 

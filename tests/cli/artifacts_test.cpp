@@ -1,0 +1,291 @@
+// Training artifacts of ONNX Runtime as users bring them: a small set of our own.
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli_runner.h"
+#include "compiler/artifacts/ort_checkpoint.h"
+#include "runtime/io/npz.h"
+#include "tests/support/status_test.h"
+
+namespace mezzo::test {
+namespace {
+
+constexpr const char* kTrainingGraph = R"(
+<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+g (float[4,3] x, float[4,2] target, float[2,3] w, float[2] b, float[2] offset,
+   float[2,3] "w_grad.accumulation.buffer", float[2] "b_grad.accumulation.buffer", bool[1] lazy_reset_grad)
+  => (float loss, bool[1] "w_grad.accumulation.out", bool[1] "b_grad.accumulation.out")
+<float loss_grad = {1}, float[1] two = {2}, float[1] n = {8}, int64[2] shape = {4,2}, int64[1] rows = {0}>
+{
+  y = Gemm <transB = 1> (x, w, b)
+  shifted = Add (y, offset)
+  difference = Sub (shifted, target)
+  square = Mul (difference, difference)
+  loss = ReduceMean <keepdims = 0> (square)
+  scaled = com.microsoft.Scale <scale_down = 1> (loss_grad, n)
+  square_grad = Expand (scaled, shape)
+  twice = Mul (difference, two)
+  y_grad = Mul (square_grad, twice)
+  w_grad = Gemm <transA = 1, beta = 0.0> (y_grad, x)
+  b_grad = ReduceSum <keepdims = 0> (y_grad, rows)
+  "w_grad.accumulation.out" = com.microsoft.InPlaceAccumulatorV2 ("w_grad.accumulation.buffer", w_grad, lazy_reset_grad)
+  "b_grad.accumulation.out" = com.microsoft.InPlaceAccumulatorV2 ("b_grad.accumulation.buffer", b_grad, lazy_reset_grad)
+})";
+
+std::string optimizer_graph(const std::string& node) {
+  return R"(<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+g (float[1] lr, int64[1] step, seq(float[]) p, seq(float[]) g, seq(float[]) m, seq(float[]) v) => (bool[1] done)
+{ [up] done = com.microsoft.)" +
+         node + " }";
+}
+
+class ArtifactsTest : public CliTest {
+ protected:
+  ArtifactsTest() {
+    write_text(file("training.onnxtxt"), kTrainingGraph);
+    set_optimizer(
+        "AdamWOptimizer <weight_decay = 0.1, epsilon = 0.01, adam_mode = 1> "
+        "(lr, step, p, g, m, v)");
+    OrtCheckpoint checkpoint;
+    checkpoint.trained = {tensor("w", {2, 3}, {1, -2, 0.5F, 0.25F, 3, -1}),
+                          tensor("b", {2}, {0.5F, -0.5F})};
+    checkpoint.frozen = {tensor("offset", {2}, {0.125F, 0.25F})};
+    checkpoint.properties = {{"epoch", std::int64_t{7}}};
+    save(checkpoint);
+    write_samples();
+  }
+
+  static CheckpointTensor tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                                 const std::vector<float>& values) {
+    return {name, Tensor::from_floats(dims, values)};
+  }
+  void set_optimizer(const std::string& node) {
+    write_text(file("optimizer.onnxtxt"), optimizer_graph(node));
+  }
+  void save(const OrtCheckpoint& checkpoint) {
+    ASSERT_THAT(save_ort_checkpoint(checkpoint, file("checkpoint")), IsOk());
+  }
+  OrtCheckpoint load(const std::string& name) {
+    return value_or_die(load_ort_checkpoint(file(name)));
+  }
+
+  // Two batches.
+  void write_samples() {
+    std::vector<float> x, target;
+    for (int i = 0; i < 24; ++i) x.push_back(std::sin(static_cast<float>(i) * 1.7F));
+    for (int i = 0; i < 16; ++i) target.push_back(std::cos(static_cast<float>(i) * 0.9F));
+    auto writer = value_or_die(runtime::NpzWriter::create(file("samples.npz")));
+    const std::int64_t x_dims[] = {8, 3}, target_dims[] = {8, 2};
+    ASSERT_THAT(writer.add("x", DType::kFloat32, x_dims, std::as_bytes(std::span(x))), IsOk());
+    ASSERT_THAT(
+        writer.add("target", DType::kFloat32, target_dims, std::as_bytes(std::span(target))),
+        IsOk());
+    ASSERT_THAT(writer.commit(), IsOk());
+  }
+
+  CommandResult train(const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "train", "training.onnxtxt",  "--data",           "samples.npz", "--batch-size",
+        "4",     "--no-shuffle",      "--precision",      "fp32",        "--out",
+        out,     "--optimizer-model", "optimizer.onnxtxt"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return mezzo(arguments);
+  }
+
+  // Trains one step; then every weight must be step(weight, gradient).
+  void expect_step(const std::vector<std::string>& more,
+                   const std::function<double(double, double)>& step) {
+    std::vector<std::string> arguments = {"--steps", "1", "--save-gradients", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = train("run", arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const auto gradients = value_or_die(runtime::NpzFile::open(file("run/gradients_1.npz")));
+    const OrtCheckpoint before = load("checkpoint"), after = load("run/ort_checkpoint");
+    for (const std::string name : {"w", "b"}) {
+      const auto data = value_or_die(gradients.read(name));
+      const auto* g = reinterpret_cast<const float*>(data.bytes.data());
+      const std::vector<double> from = before.find(name)->tensor->to_doubles(),
+                                to = after.find(name)->tensor->to_doubles();
+      for (std::size_t i = 0; i < from.size(); ++i)
+        EXPECT_NEAR(to[i], step(from[i], static_cast<double>(g[i])), 2e-7) << name << " " << i;
+    }
+  }
+};
+
+// 2 / 8 of the differences, in numbers.
+TEST_F(ArtifactsTest, GradientsAreThoseOfTheGraph) {
+  ASSERT_EQ(train("run", {"--steps", "1", "--save-gradients", "1"}).status, 0);
+  const auto samples = value_or_die(runtime::NpzFile::open(file("samples.npz")));
+  const auto x_data = value_or_die(samples.read("x")),
+             t_data = value_or_die(samples.read("target"));
+  const auto* x = reinterpret_cast<const float*>(x_data.bytes.data());
+  const auto* target = reinterpret_cast<const float*>(t_data.bytes.data());
+  const OrtCheckpoint start = load("checkpoint");
+  const auto w = start.find("w")->tensor->to_doubles(), b = start.find("b")->tensor->to_doubles(),
+             offset = start.find("offset")->tensor->to_doubles();
+  std::vector<double> dw(6), db(2);
+  for (std::size_t n = 0; n < 4; ++n) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      double y = b[k] + offset[k] - static_cast<double>(target[2 * n + k]);
+      for (std::size_t i = 0; i < 3; ++i) y += static_cast<double>(x[3 * n + i]) * w[3 * k + i];
+      db[k] += y / 4;
+      for (std::size_t i = 0; i < 3; ++i)
+        dw[3 * k + i] += y / 4 * static_cast<double>(x[3 * n + i]);
+    }
+  }
+  const auto gradients = value_or_die(runtime::NpzFile::open(file("run/gradients_1.npz")));
+  EXPECT_EQ(gradients.names().size(), 2U);
+  for (const auto& [name, expected] : {std::pair("w", dw), std::pair("b", db)}) {
+    const auto data = value_or_die(gradients.read(name));
+    const auto* g = reinterpret_cast<const float*>(data.bytes.data());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(g[i]), expected[i], 1e-6) << name << " " << i;
+  }
+}
+
+// t = 1: m = 0.1 g, v = 0.001 g g.
+TEST_F(ArtifactsTest, HuggingFacesAdamW) {
+  expect_step({"--lr", "0.05"}, [](double w, double g) {
+    const double rate = 0.05 * std::sqrt(0.001) / 0.1;
+    w -= rate * 0.1 * g / (std::sqrt(0.001) * std::abs(g) + 0.01);
+    return w - 0.05 * 0.1 * w;
+  });
+}
+
+TEST_F(ArtifactsTest, PyTorchsAdamW) {
+  set_optimizer("AdamWOptimizer <weight_decay = 0.1, epsilon = 0.01> (lr, step, p, g, m, v)");
+  expect_step({"--lr", "0.05"}, [](double w, double g) {
+    return w - 0.05 * 0.1 * w - 0.05 * g / (std::abs(g) + 0.01);
+  });
+}
+
+TEST_F(ArtifactsTest, AdamWWithoutBiasCorrection) {
+  set_optimizer(
+      "AdamWOptimizer <weight_decay = 0.0, epsilon = 0.01, correct_bias = 0> "
+      "(lr, step, p, g, m, v)");
+  expect_step({"--lr", "0.05"}, [](double w, double g) {
+    return w - 0.05 * 0.1 * g / (std::sqrt(0.001) * std::abs(g) + 0.01);
+  });
+}
+
+TEST_F(ArtifactsTest, PlainSgd) {
+  set_optimizer("SGDOptimizerV2 (lr, p, g)");
+  expect_step({"--lr", "0.05"}, [](double w, double g) { return w - 0.05 * g; });
+}
+
+// What the command line says goes before what the artifacts say; the rate is 1e-3 by itself.
+TEST_F(ArtifactsTest, OptionsOverruleTheOptimizerModel) {
+  expect_step({"--weight-decay", "0", "--eps", "0.5", "--adamw-form", "pytorch"},
+              [](double w, double g) { return w - 0.001 * g / (std::abs(g) + 0.5); });
+  expect_step({"--optimizer", "sgd", "--momentum", "0.5"},
+              [](double w, double g) { return w - 0.001 * g; });
+}
+
+TEST_F(ArtifactsTest, CheckpointKeepsWhatIsNotTrained) {
+  ASSERT_EQ(train("run", {"--steps", "3", "--export-checkpoint", "back"}).status, 0);
+  const OrtCheckpoint back = load("back");
+  EXPECT_EQ(back.find("offset")->tensor->to_doubles(), (std::vector<double>{0.125, 0.25}));
+  EXPECT_EQ(back.properties, load("checkpoint").properties);
+  ASSERT_EQ(back.groups.size(), 1U);
+  EXPECT_EQ(back.groups[0].name, "group0");
+  EXPECT_EQ(back.groups[0].step, 3);
+  ASSERT_EQ(back.groups[0].parameters.size(), 2U);
+  EXPECT_EQ(back.groups[0].parameters[0].parameter, "w");
+  EXPECT_EQ(back.groups[0].parameters[0].momentums[1].name, "momentum1");
+  EXPECT_EQ(back.groups[0].parameters[0].momentums[1].tensor->dims(),
+            (std::vector<std::int64_t>{2, 3}));
+}
+
+// Two steps and two from the checkpoint they left are four: weights, moments and count.
+TEST_F(ArtifactsTest, ContinuesFromItsOwnCheckpoint) {
+  ASSERT_EQ(train("four", {"--steps", "4"}).status, 0);
+  ASSERT_EQ(train("two", {"--steps", "2"}).status, 0);
+  const CommandResult more = train("again", {"--steps", "2", "--checkpoint", "two/ort_checkpoint"});
+  ASSERT_EQ(more.status, 0) << more.err;
+  const OrtCheckpoint whole = load("four/ort_checkpoint"), halves = load("again/ort_checkpoint");
+  EXPECT_EQ(halves.groups[0].step, 4);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(halves.trained[i].tensor->copy_bytes(), whole.trained[i].tensor->copy_bytes());
+    for (std::size_t m = 0; m < 2; ++m) {
+      EXPECT_EQ(halves.groups[0].parameters[i].momentums[m].tensor->copy_bytes(),
+                whole.groups[0].parameters[i].momentums[m].tensor->copy_bytes());
+    }
+  }
+}
+
+// Gradients come out unscaled, whatever goes in at the loss.
+TEST_F(ArtifactsTest, TheLossScaleGoesInAtTheLoss) {
+  ASSERT_EQ(train("plain", {"--steps", "1", "--save-gradients", "1"}).status, 0);
+  ASSERT_EQ(train("scaled", {"--steps", "1", "--save-gradients", "1", "--loss-scale", "static:4096",
+                             "--accumulate", "2"})
+                .status,
+            0);
+  ASSERT_EQ(train("both", {"--steps", "1", "--save-gradients", "1", "--accumulate", "2"}).status,
+            0);
+  const auto gradient = [&](const std::string& folder) {
+    const auto gradients = value_or_die(runtime::NpzFile::open(file(folder + "/gradients_1.npz")));
+    const auto data = value_or_die(gradients.read("w"));
+    const auto* g = reinterpret_cast<const float*>(data.bytes.data());
+    return std::vector<float>(g, g + 6);
+  };
+  EXPECT_EQ(gradient("scaled"), gradient("both"));
+  EXPECT_NE(gradient("plain"), gradient("both"));
+}
+
+TEST_F(ArtifactsTest, FrozenParametersKeepTheirState) {
+  ASSERT_EQ(train("run", {"--steps", "2", "--freeze", "^b$"}).status, 0);
+  const OrtCheckpoint back = load("run/ort_checkpoint"), start = load("checkpoint");
+  EXPECT_EQ(back.find("b")->tensor->copy_bytes(), start.find("b")->tensor->copy_bytes());
+  EXPECT_NE(back.find("w")->tensor->copy_bytes(), start.find("w")->tensor->copy_bytes());
+  ASSERT_EQ(back.groups[0].parameters.size(), 2U) << "ONNX Runtime wants the state of all";
+  EXPECT_EQ(back.groups[0].parameters[1].momentums[0].tensor->to_doubles(),
+            (std::vector<double>{0, 0}));
+}
+
+TEST_F(ArtifactsTest, EvaluatesTheForwardPart) {
+  ASSERT_EQ(train("run", {"--steps", "1", "--eval-data", "samples.npz", "--lr", "0"}).status, 0);
+  const auto summary = nlohmann::json::parse(read_text(file("run/summary.json")));
+  EXPECT_GT(summary["eval_loss"].get<double>(), 0.1);
+}
+
+TEST_F(ArtifactsTest, NamesWhatIsMissingOrContradicts) {
+  const std::vector<std::string> command = {"train",       "training.onnxtxt", "--data",
+                                            "samples.npz", "--batch-size",     "4"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  expect_refusal(with({"--checkpoint", "nowhere"}), 1, {"nowhere"});
+  expect_refusal(with({"--checkpoint", "samples.npz"}), 1, {"samples.npz", "ODTC"});
+  expect_refusal(with({"--optimizer-model", "nowhere.onnx"}), 1, {"nowhere.onnx"});
+  expect_refusal(with({"--optimizer-model", "training.onnxtxt"}), 1,
+                 {"training.onnxtxt", "(Gemm)", "not an optimizer"});
+  expect_refusal(with({"--loss", "mse"}), 1, {"training.onnxtxt", "--loss"});
+  expect_refusal(with({"--train", "offset"}), 1, {"--train 'offset'", "no parameter"});
+  expect_refusal(with({"--freeze", "."}), 1, {"nothing to train"});
+  expect_refusal({"train", "classifier.onnxtxt", "--data", "data.npz", "--batch-size", "4",
+                  "--checkpoint", "checkpoint"},
+                 1, {"classifier.onnxtxt", "no backward pass"});
+
+  OrtCheckpoint checkpoint = load("checkpoint");
+  checkpoint.trained.pop_back();
+  save(checkpoint);
+  expect_refusal(command, 1, {"training.onnxtxt", "parameter 'b'", "missing in checkpoint"});
+  checkpoint.trained.push_back(tensor("b", {3}, {1, 2, 3}));
+  save(checkpoint);
+  expect_refusal(command, 1, {"graph input 'b': expected float[2], got float[3] in checkpoint"});
+
+  checkpoint.trained[1] = tensor("b", {2}, {1, 2});
+  OrtOptimizerGroup group;
+  group.step = 1;
+  group.parameters = {{"w", {tensor("momentum0", {2, 3}, std::vector<float>(6))}}};
+  checkpoint.groups = {group};
+  save(checkpoint);
+  expect_refusal(with({"--optimizer-model", "optimizer.onnxtxt"}), 1,
+                 {"checkpoint: ", "'momentum1' of 'w' is missing"});
+}
+
+}  // namespace
+}  // namespace mezzo::test
