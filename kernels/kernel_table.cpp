@@ -126,6 +126,8 @@ constexpr OptionalResult kOptionalResults[] = {
     {"LayerNormalization", 1},
     {"LayerNormalization", 2},
     {"LayerNormalizationGrad", 2},
+    {"RMSNormalizationGrad", 0},
+    {"RMSNormalizationGrad", 1},
     {"MaxPool", 1},
     {"SoftmaxCrossEntropyLoss", 1},
     {"TopK", 0},

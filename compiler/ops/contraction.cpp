@@ -2,6 +2,7 @@
 #include "compiler/ops/contraction_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/layer_gradients.h"
+#include "compiler/ops/reduce_rules.h"
 
 namespace mezzo {
 namespace {
@@ -33,7 +34,7 @@ constexpr OpDef kContractionOps[] = {
      .padding = kUnpadded,
      .not_differentiable = kFunctionBodyRule,
      .no_kernel = kFunctionBodyKernel},
-    {.name = "Det", .precision = kDeny, .padding = kUnpadded, .not_differentiable = kNoRuleYet},
+    {.name = "Det", .precision = kDeny, .padding = kUnpadded, .gradient = grad_det},
 };
 
 }  // namespace

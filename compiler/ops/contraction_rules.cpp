@@ -1,5 +1,6 @@
 #include "compiler/ops/contraction_rules.h"
 
+#include <algorithm>
 #include <string>
 
 namespace mezzo {
@@ -112,6 +113,35 @@ StatusOr<Gradients> grad_matmul(GradientContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const std::vector<Dim> b_dims, shape_of(ctx, *ctx.node.operand(1)));
   if (a_dims.size() >= 2 && b_dims.size() == 2) return grad_shared_matrix(ctx);
   return grad_batched(ctx);
+}
+
+// y = alpha A B with A = a or a^T, B = b or b^T, batches broadcast. dA = alpha dy B^T,
+// dB = alpha A^T dy; the gradient of a transposed operand is written down transposed.
+StatusOr<Gradients> grad_matmul_t(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  Value* a = node.operand(0);
+  Value* b = node.operand(1);
+  const bool trans_a = node.int_attribute("trans_a", 0) != 0;
+  const bool trans_b = node.int_attribute("trans_b", 0) != 0;
+  const double alpha = node.float_attribute("alpha", 1.0F);
+  MEZZO_ASSIGN_OR_RETURN(const std::vector<Dim> a_dims, shape_of(ctx, *a));
+  MEZZO_ASSIGN_OR_RETURN(const std::vector<Dim> b_dims, shape_of(ctx, *b));
+  const std::size_t rank = std::max(a_dims.size(), b_dims.size());
+  Value* wide_a = to_rank(ctx, a, with_leading_ones(a_dims, rank));
+  Value* wide_b = to_rank(ctx, b, with_leading_ones(b_dims, rank));
+  Value* dy = ctx.result_grads[0];
+  Gradients grads = no_gradients(ctx);
+  if (ctx.wanted[0]) {
+    Value* da = trans_a ? matmul_t(ctx, wide_b, dy, trans_b, true, alpha)
+                        : matmul_t(ctx, dy, wide_b, false, !trans_b, alpha);
+    grads[0] = reshape_like(ctx, sum_to(ctx, da, *wide_a), a);
+  }
+  if (ctx.wanted[1]) {
+    Value* db = trans_b ? matmul_t(ctx, dy, wide_a, true, trans_a, alpha)
+                        : matmul_t(ctx, wide_a, dy, !trans_a, false, alpha);
+    grads[1] = reshape_like(ctx, sum_to(ctx, db, *wide_b), b);
+  }
+  return grads;
 }
 
 // y = alpha A B + beta c, with A = a or a^T, B = b or b^T. dA = alpha dy B^T, dB = alpha A^T dy;

@@ -7,5 +7,6 @@ namespace mezzo {
 
 StatusOr<Gradients> grad_matmul(GradientContext& ctx);
 StatusOr<Gradients> grad_gemm(GradientContext& ctx);
+StatusOr<Gradients> grad_matmul_t(GradientContext& ctx);
 
 }  // namespace mezzo

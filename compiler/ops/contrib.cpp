@@ -23,8 +23,16 @@ constexpr OpDef op(std::string_view name, PrecisionCategory precision, TypeRule 
           .fp32_operands = fp32_operands,
           .padding = kUnpadded,
           .infer_types = infer_types,
-          .not_differentiable = kNoRuleYet,
+          .not_differentiable = kNoKernelRule,
           .no_kernel = kNoKernelYet};
+}
+
+// The same, of integers or for them: nothing to differentiate.
+constexpr OpDef without_gradient(std::string_view name, std::string_view reason,
+                                 PinKind pin = PinKind::kNone) {
+  OpDef def = op(name, kDeny, infer_contrib, pin);
+  def.not_differentiable = reason;
+  return def;
 }
 
 // An operator that decompose() spells out in others.
@@ -36,14 +44,20 @@ constexpr OpDef spelled(std::string_view name, PrecisionCategory precision, Type
   return def;
 }
 
-// Elementwise, with a kernel.
+constexpr OpDef spelled_integers(std::string_view name, std::string_view reason = kIntegersOnly) {
+  OpDef def = spelled(name, kDeny, infer_contrib);
+  def.not_differentiable = reason;
+  return def;
+}
+
+// Elementwise, with a kernel; differentiated as the operators of ours that decompose() makes of it.
 constexpr OpDef elementwise(std::string_view name, LoweringRule lower) {
   return {.name = name,
           .domain = kMicrosoft,
           .precision = kInfer,
           .padding = kKeepsZero,
           .infer_types = infer_contrib_like_first,
-          .not_differentiable = kNoRuleYet,
+          .not_differentiable = kDecomposedRule,
           .lower = lower};
 }
 
@@ -54,7 +68,7 @@ constexpr OpDef kContribOps[] = {
      .precision = kAllow,
      .padding = kContraction,
      .infer_types = infer_fused_matmul,
-     .not_differentiable = kNoRuleYet,
+     .not_differentiable = kDecomposedRule,
      .lower = lower_fused_matmul},
     spelled("FusedMatMulActivation", kAllow, infer_fused_matmul),
     spelled("TransposeMatMul", kAllow, infer_fused_matmul),
@@ -113,7 +127,7 @@ constexpr OpDef kContribOps[] = {
     spelled("GroupNorm", kInfer, infer_contrib_like_first, PinKind::kNormalization, bits(1, 2)),
     spelled("SkipGroupNorm", kInfer, infer_skip_group_norm, PinKind::kNormalization, bits(1, 2)),
     spelled("BiasSoftmax", kDeny, infer_contrib_like_first, PinKind::kSoftmax),
-    spelled("QLinearSoftmax", kDeny, infer_contrib),
+    spelled_integers("QLinearSoftmax"),
     // Embeddings.
     spelled("EmbedLayerNormalization", kInfer, infer_embed_layer_norm, PinKind::kEmbedding),
     spelled("TorchEmbedding", kInfer, infer_contrib, PinKind::kEmbedding),
@@ -130,37 +144,37 @@ constexpr OpDef kContribOps[] = {
     // Sums, inverses, comparisons: not safe in 16 bits.
     op("CDist", kDeny, infer_contrib),
     op("Inverse", kDeny, infer_contrib_like_first),
-    op("IsAllFinite", kDeny, infer_contrib),
+    without_gradient("IsAllFinite", kNoFloatResult),
     op("Irfft", kDeny, infer_contrib),
     op("Rfft", kDeny, infer_contrib),
     op("Unique", kDeny, infer_contrib),
-    op("MurmurHash3", kDeny, infer_contrib),
+    without_gradient("MurmurHash3", kNoFloatResult),
     op("NGramRepeatBlock", kDeny, infer_contrib),
     // Searches hold whole decoders in subgraphs.
-    op("BeamSearch", kDeny, infer_contrib),
-    op("GreedySearch", kDeny, infer_contrib),
-    op("Sampling", kDeny, infer_contrib),
-    op("WhisperBeamSearch", kDeny, infer_contrib),
+    without_gradient("BeamSearch", kNoFloatResult),
+    without_gradient("GreedySearch", kNoFloatResult),
+    without_gradient("Sampling", kNoFloatResult),
+    without_gradient("WhisperBeamSearch", kNoFloatResult),
     // Scales and zero points are exact or wrong.
-    op("DequantizeLinear", kDeny, infer_contrib),
-    op("QuantizeLinear", kDeny, infer_contrib),
-    op("DynamicQuantizeLSTM", kDeny, infer_contrib),
-    spelled("DynamicQuantizeMatMul", kDeny, infer_contrib),
-    op("MatMulInteger16", kDeny, infer_contrib),
-    spelled("MatMulIntegerToFloat", kDeny, infer_contrib),
-    op("QAttention", kDeny, infer_contrib),
-    op("QEmbedLayerNormalization", kDeny, infer_contrib, PinKind::kEmbedding),
-    spelled("QGemm", kDeny, infer_contrib),
-    spelled("QLinearAdd", kDeny, infer_contrib),
-    spelled("QLinearAveragePool", kDeny, infer_contrib),
-    spelled("QLinearConcat", kDeny, infer_contrib),
-    op("QLinearConv", kDeny, infer_contrib),
-    spelled("QLinearGlobalAveragePool", kDeny, infer_contrib),
-    spelled("QLinearLeakyRelu", kDeny, infer_contrib),
-    spelled("QLinearMul", kDeny, infer_contrib),
-    spelled("QLinearReduceMean", kDeny, infer_contrib),
-    spelled("QLinearSigmoid", kDeny, infer_contrib),
-    op("QLinearWhere", kDeny, infer_contrib),
+    without_gradient("DequantizeLinear", kIntegersOnly),
+    without_gradient("QuantizeLinear", kStaircase),
+    without_gradient("DynamicQuantizeLSTM", kStaircase),
+    spelled_integers("DynamicQuantizeMatMul", kStaircase),
+    without_gradient("MatMulInteger16", kIntegersOnly),
+    spelled_integers("MatMulIntegerToFloat"),
+    without_gradient("QAttention", kIntegersOnly),
+    without_gradient("QEmbedLayerNormalization", kIntegersOnly, PinKind::kEmbedding),
+    spelled_integers("QGemm"),
+    spelled_integers("QLinearAdd"),
+    spelled_integers("QLinearAveragePool"),
+    spelled_integers("QLinearConcat"),
+    without_gradient("QLinearConv", kIntegersOnly),
+    spelled_integers("QLinearGlobalAveragePool"),
+    spelled_integers("QLinearLeakyRelu"),
+    spelled_integers("QLinearMul"),
+    spelled_integers("QLinearReduceMean"),
+    spelled_integers("QLinearSigmoid"),
+    without_gradient("QLinearWhere", kIntegersOnly),
 };
 
 }  // namespace

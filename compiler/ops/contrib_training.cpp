@@ -37,6 +37,12 @@ constexpr OpDef forward(std::string_view name, PrecisionCategory precision,
           .no_kernel = kDecomposedKernel};
 }
 
+constexpr OpDef of_shapes(std::string_view name) {
+  OpDef def = forward(name, kDeny);
+  def.not_differentiable = kNoFloatResult;
+  return def;
+}
+
 constexpr OpDef update(std::string_view name) {
   return {.name = name,
           .domain = "com.microsoft",
@@ -86,7 +92,7 @@ constexpr OpDef kTrainingOps[] = {
     forward("SplitTraining", kClear),
     forward("ReduceSumTraining", kDeny),
     forward("Scale", kInfer, PinKind::kNone),
-    forward("BroadcastGradientArgs", kDeny),                 // of shapes
+    of_shapes("BroadcastGradientArgs"),
     gradient("InPlaceAccumulatorV2", kDeny, infer_contrib),  // adds over micro-batches
     update("SGDOptimizerV2"),
     update("AdamWOptimizer"),

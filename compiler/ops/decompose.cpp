@@ -30,6 +30,8 @@ constexpr Entry kRules[] = {
     {"SpaceToDepth", decompose_depth_to_space},
     {"Einsum", decompose_einsum},
     {"InstanceNormalization", decompose_instance_norm},
+    {"GroupNormalization", decompose_group_norm_onnx},
+    {"Compress", decompose_compress},
     {"NegativeLogLikelihoodLoss", decompose_nll_loss},
     {"Resize", decompose_resize},
     {"RNN", decompose_rnn},

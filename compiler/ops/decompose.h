@@ -12,12 +12,12 @@ namespace mezzo {
 // decomposing in turn. Types of the new values are inferred; `model` gives the opset and may be
 // null.
 //
-// Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape;
-// Einsum; Resize (nearest, linear) of the last two dimensions; InstanceNormalization;
-// NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled; the operators of
-// com.microsoft that decompose_contrib.cpp and decompose_contrib_training.cpp list. Everything else
-// with a function body in ONNX's schema (PRelu, Mish,
-// RMSNormalization, GroupNormalization, Attention, ...): expanded by function_body.cpp.
+// Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape; Einsum;
+// Resize (nearest, linear) of the last two dimensions; InstanceNormalization, GroupNormalization;
+// Compress by a constant; NegativeLogLikelihoodLoss after LogSoftmax; RNN, LSTM and GRU, unrolled;
+// the operators of com.microsoft that decompose_contrib.cpp and decompose_contrib_training.cpp list.
+// Everything else with a function body in ONNX's schema (SwiGLU, Attention, ...): expanded by
+// function_body.cpp.
 StatusOr<bool> decompose(Node& node, const Model* model);
 
 // True if the operator has no gradient rule, but what `decompose` makes of it has.

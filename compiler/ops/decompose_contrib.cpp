@@ -101,6 +101,17 @@ StatusOr<Results> decompose_bias_gelu(Builder& builder, const Node& node) {
   return Results{s.gelu(s.add(s.operand(0), s.operand(1)), node.op_type() == "FastGelu")};
 }
 
+// Gelu(x), and x sigmoid(alpha x).
+StatusOr<Results> decompose_gelu(Builder& builder, const Node& node) {
+  const Sketch s(builder, node);
+  return Results{s.gelu(s.operand(0), false)};
+}
+
+StatusOr<Results> decompose_quick_gelu(Builder& builder, const Node& node) {
+  const float alpha = node.float_attribute("alpha", 1.702F);
+  return Results{builder.mezzo_op("Swish", {node.operand(0)}, {{"alpha", alpha}})};
+}
+
 // x + bias + skip.
 StatusOr<Results> decompose_bias_add(Builder& builder, const Node& node) {
   const Sketch s(builder, node);
@@ -241,6 +252,7 @@ constexpr Entry kRules[] = {
     {"FusedMatMul", decompose_fused_matmul},
     {"FusedMatMulActivation", decompose_fused_matmul},
     {"GatherND", decompose_renamed<kGatherNd>},
+    {"Gelu", decompose_gelu},
     {"GemmFastGelu", decompose_gemm_fast_gelu},
     {"GroupNorm", decompose_group_norm},
     {"MatMulIntegerToFloat", decompose_integer_product},
@@ -256,6 +268,7 @@ constexpr Entry kRules[] = {
     {"QLinearReduceMean", decompose_quantized},
     {"QLinearSigmoid", decompose_quantized},
     {"QLinearSoftmax", decompose_quantized},
+    {"QuickGelu", decompose_quick_gelu},
     {"RotaryEmbedding", decompose_contrib_rotary},
     {"SimplifiedLayerNormalization", decompose_simplified_norm},
     {"SkipGroupNorm", decompose_group_norm},

@@ -46,6 +46,25 @@ StatusOr<Results> decompose_tile(Builder& builder, const Node& node) {
   return Results{builder.op("Reshape", {value, builder.ints(flat)})};
 }
 
+// By a condition that is known: a Gather of the chosen places. A condition that depends on the run
+// leaves the size of the result open.
+StatusOr<Results> decompose_compress(Builder& builder, const Node& node) {
+  const auto chosen = constant_ints(node.operand(1));
+  Value* x = node.operand(0);
+  if (!chosen || x == nullptr) return Results{};
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < chosen->size(); ++i) {
+    if ((*chosen)[i] != 0) places.push_back(static_cast<std::int64_t>(i));
+  }
+  std::int64_t axis = 0;
+  if (node.has_attribute("axis")) {
+    axis = node.int_attribute("axis", 0);
+  } else {
+    x = builder.op("Reshape", {x, builder.ints({-1})});
+  }
+  return Results{builder.op("Gather", {x, builder.ints(places)}, {{"axis", axis}})};
+}
+
 // Blocks of b x b pixels become channels, or the other way round; ONNX, operator DepthToSpace.
 StatusOr<Results> decompose_depth_to_space(Builder& builder, const Node& node) {
   const auto dims = static_dims(node.operand(0));
@@ -81,25 +100,63 @@ StatusOr<Results> decompose_constant_of_shape(Builder& builder, const Node& node
   return Results{builder.op("Expand", {fill, node.operand(0)})};
 }
 
-// Normalises the spatial dimensions of x[N, C, ..] as LayerNormalization does, then scales per
-// channel.
+namespace {
+
+// x[N, G, E..] with every [E..] brought to mean 0 and variance 1, as LayerNormalization does it.
+Value* normalise_each(Builder& builder, const Node& node, Value* x,
+                      const std::vector<std::int64_t>& elems) {
+  Value* one = builder.scalar(x->dtype(), 1.0);
+  Value* ones = builder.op("Expand", {one, builder.ints(elems)});
+  return builder.op(
+      "LayerNormalization", {x, ones},
+      {{"axis", std::int64_t{2}}, {"epsilon", node.float_attribute("epsilon", 1e-5F)}},
+      kMezzoDomain);
+}
+
+// value scale + bias, with vectors along dimension 1 of `rank`.
+Value* scale_and_shift(Builder& builder, const Node& node, Value* value, std::size_t rank) {
+  std::vector<std::int64_t> along(rank - 1, 1);
+  along[0] = -1;
+  Value* scale = builder.op("Reshape", {node.operand(1), builder.ints(along)});
+  Value* bias = builder.op("Reshape", {node.operand(2), builder.ints(along)});
+  return builder.op("Add", {builder.op("Mul", {value, scale}), bias});
+}
+
+}  // namespace
+
+// Normalises the spatial dimensions of x[N, C, ..], then scales per channel.
 StatusOr<Results> decompose_instance_norm(Builder& builder, const Node& node) {
   Value* x = node.operand(0);
   const auto dims = static_dims(x);
   if (!dims || dims->size() < 3 || node.operand(2) == nullptr || !is_floating(x->dtype()))
     return Results{};
-  const std::vector<std::int64_t> spatial(dims->begin() + 2, dims->end());
-  Value* one = builder.scalar(x->dtype(), 1.0);
-  Value* ones = builder.op("Expand", {one, builder.ints(spatial)});
-  Value* normal =
-      builder.op("LayerNormalization", {x, ones},
-                 {{"axis", std::int64_t{2}}, {"epsilon", node.float_attribute("epsilon", 1e-5F)}},
-                 kMezzoDomain);
-  std::vector<std::int64_t> per_channel(dims->size() - 1, 1);
-  per_channel[0] = (*dims)[1];
-  Value* scale = builder.op("Reshape", {node.operand(1), builder.ints(per_channel)});
-  Value* bias = builder.op("Reshape", {node.operand(2), builder.ints(per_channel)});
-  return Results{builder.op("Add", {builder.op("Mul", {normal, scale}), bias})};
+  Value* normal = normalise_each(builder, node, x, {dims->begin() + 2, dims->end()});
+  return Results{scale_and_shift(builder, node, normal, dims->size())};
+}
+
+// Normalises every group of channels of x[N, C, ..], then scales per channel (opset 21) or per
+// group (opset 18). ONNX's function body subtracts the squared mean from the mean square, which
+// leaves no digits where the mean is large.
+StatusOr<Results> decompose_group_norm_onnx(Builder& builder, const Node& node) {
+  Value* x = node.operand(0);
+  const auto dims = static_dims(x);
+  const std::int64_t groups = node.int_attribute("num_groups", 0);
+  const auto factors = static_dims(node.operand(1));
+  if (!dims || dims->size() < 2 || !factors || factors->size() != 1 || groups < 1 ||
+      node.operand(2) == nullptr || !is_floating(x->dtype()) || (*dims)[1] % groups != 0 ||
+      std::count(dims->begin(), dims->end(), 0) > 0) {
+    return Results{};
+  }
+  std::int64_t elems = (*dims)[1] / groups;
+  for (std::size_t i = 2; i < dims->size(); ++i) elems *= (*dims)[i];
+  Value* grouped = builder.op("Reshape", {x, builder.ints({(*dims)[0], groups, elems})});
+  Value* normal = normalise_each(builder, node, grouped, {elems});
+  if (factors->front() == groups && groups != (*dims)[1]) {
+    Value* y = scale_and_shift(builder, node, normal, 3);
+    return Results{builder.op("Reshape", {y, builder.ints(*dims)})};
+  }
+  normal = builder.op("Reshape", {normal, builder.ints(*dims)});
+  return Results{scale_and_shift(builder, node, normal, dims->size())};
 }
 
 // After LogSoftmax over the classes it is the cross entropy of LogSoftmax's operand.

@@ -17,6 +17,8 @@ StatusOr<Results> decompose_constant_of_shape(Builder& builder, const Node& node
 StatusOr<Results> decompose_depth_to_space(Builder& builder, const Node& node);  // and back
 StatusOr<Results> decompose_einsum(Builder& builder, const Node& node);
 StatusOr<Results> decompose_instance_norm(Builder& builder, const Node& node);
+StatusOr<Results> decompose_group_norm_onnx(Builder& builder, const Node& node);
+StatusOr<Results> decompose_compress(Builder& builder, const Node& node);
 StatusOr<Results> decompose_nll_loss(Builder& builder, const Node& node);
 StatusOr<Results> decompose_resize(Builder& builder, const Node& node);
 StatusOr<Results> decompose_rnn(Builder& builder, const Node& node);  // RNN, LSTM, GRU

@@ -2,6 +2,7 @@
 // log, pow, roots, reciprocals) stay FP32; the rest follow their neighbours.
 #include "compiler/ops/elementwise_rules.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/function_gradients.h"
 #include "compiler/ops/gradient_helpers.h"
 
 namespace mezzo {
@@ -16,7 +17,7 @@ constexpr OpDef kElementwiseOps[] = {
     {.name = "Mul", .precision = kInfer, .padding = kZeroTimesAny, .gradient = grad_mul},
     // 0 / 0 is NaN.
     {.name = "Div", .precision = kInfer, .padding = kBreaksZero, .gradient = grad_div},
-    {.name = "Mod", .precision = kInfer, .padding = kBreaksZero, .not_differentiable = kNoRuleYet},
+    {.name = "Mod", .precision = kInfer, .padding = kBreaksZero, .gradient = grad_mod},
     {.name = "Pow", .precision = kDeny, .padding = kBreaksZero, .gradient = grad_pow},
     {.name = "Max",
      .precision = kInfer,
@@ -54,7 +55,6 @@ constexpr OpDef kElementwiseOps[] = {
     {.name = "Cos", .precision = kDeny, .padding = kBreaksZero, .gradient = grad_from_operand},
     {.name = "Clip",
      .precision = kInfer,
-     .no_gradient_operands = bits(1, 2),
      .padding = kBreaksZero,  // unless 0 lies between the limits
      .gradient = grad_clip,
      .lower = lower_clip},
@@ -68,15 +68,15 @@ constexpr OpDef kElementwiseOps[] = {
     {.name = "Ceil", .precision = kInfer, .padding = kKeepsZero, .gradient = grad_zero},
     {.name = "Floor", .precision = kInfer, .padding = kKeepsZero, .gradient = grad_zero},
     {.name = "Round", .precision = kInfer, .padding = kKeepsZero, .gradient = grad_zero},
-    {.name = "Tan", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
-    {.name = "Asin", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
-    {.name = "Acos", .precision = kDeny, .padding = kBreaksZero, .not_differentiable = kNoRuleYet},
-    {.name = "Atan", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
-    {.name = "Sinh", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
-    {.name = "Cosh", .precision = kDeny, .padding = kBreaksZero, .not_differentiable = kNoRuleYet},
-    {.name = "Asinh", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
-    {.name = "Acosh", .precision = kDeny, .padding = kBreaksZero, .not_differentiable = kNoRuleYet},
-    {.name = "Atanh", .precision = kDeny, .padding = kKeepsZero, .not_differentiable = kNoRuleYet},
+    {.name = "Tan", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_tan},
+    {.name = "Asin", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_arcus},
+    {.name = "Acos", .precision = kDeny, .padding = kBreaksZero, .gradient = grad_arcus},
+    {.name = "Atan", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_atan},
+    {.name = "Sinh", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_hyperbolic},
+    {.name = "Cosh", .precision = kDeny, .padding = kBreaksZero, .gradient = grad_hyperbolic},
+    {.name = "Asinh", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_asinh},
+    {.name = "Acosh", .precision = kDeny, .padding = kBreaksZero, .gradient = grad_acosh},
+    {.name = "Atanh", .precision = kDeny, .padding = kKeepsZero, .gradient = grad_atanh},
 };
 
 }  // namespace

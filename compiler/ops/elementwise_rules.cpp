@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "compiler/ops/compose.h"
+
 namespace mezzo {
 
 StatusOr<Gradients> grad_add(GradientContext& ctx) {
@@ -78,26 +80,38 @@ StatusOr<Gradients> grad_pow(GradientContext& ctx) {
   return grads;
 }
 
-// Goes to the operand that was chosen, to the first of two equal ones.
-StatusOr<Gradients> grad_max_min(GradientContext& ctx) {
-  const Node& node = ctx.node;
+// y = a - q b with a whole number q: da = dy, db = -dy q. Rounding takes q out of (a - y) / b,
+// whichever way it was rounded in the first place.
+StatusOr<Gradients> grad_mod(GradientContext& ctx) {
+  const Compose c(ctx);
+  Value* a = ctx.node.operand(0);
+  Value* b = ctx.node.operand(1);
   Value* dy = ctx.result_grads[0];
   Gradients grads = no_gradients(ctx);
-  if (grads.size() == 1) return Gradients{dy};
+  if (ctx.wanted[0]) grads[0] = sum_to(ctx, dy, *a);
+  if (ctx.wanted[1]) {
+    Value* quotient = c.op("Round", {c.div(c.sub(a, ctx.node.result()), b)});
+    grads[1] = c.neg(sum_to(ctx, c.mul(dy, quotient), *b));
+  }
+  return grads;
+}
+
+StatusOr<Gradients> grad_max_min(GradientContext& ctx) {
+  const Node& node = ctx.node;
+  const Compose c(ctx);
+  Gradients grads = no_gradients(ctx);
+  if (grads.size() == 1) return Gradients{ctx.result_grads[0]};
   if (grads.size() != 2) {
     return unimplemented(describe(node) +
                          ": its gradient is written for two operands, this one has " +
                          std::to_string(grads.size()));
   }
-  const char* compare = node.is("Max") ? "GreaterOrEqual" : "LessOrEqual";
-  Value* first = ctx.builder.op(compare, {node.operand(0), node.operand(1)});
-  Value* zero = ctx.builder.scalar(dy->dtype(), 0.0);
-  if (ctx.wanted[0]) {
-    grads[0] = sum_to(ctx, ctx.builder.op("Where", {first, dy, zero}), *node.operand(0));
-  }
-  if (ctx.wanted[1]) {
-    grads[1] = sum_to(ctx, ctx.builder.op("Where", {first, zero, dy}), *node.operand(1));
-  }
+  Value* a = node.operand(0);
+  Value* b = node.operand(1);
+  Value* dy = c.where(c.op("Equal", {a, b}), c.mul(ctx.result_grads[0], 0.5), ctx.result_grads[0]);
+  const char* loses = node.is("Max") ? "Less" : "Greater";
+  if (ctx.wanted[0]) grads[0] = sum_to(ctx, c.zero_where(c.op(loses, {a, b}), dy), *a);
+  if (ctx.wanted[1]) grads[1] = sum_to(ctx, c.zero_where(c.op(loses, {b, a}), dy), *b);
   return grads;
 }
 
@@ -105,12 +119,26 @@ StatusOr<Gradients> grad_neg(GradientContext& ctx) {
   return Gradients{ctx.builder.op("Neg", {ctx.result_grads[0]})};
 }
 
+// Limits that cross leave the upper one everywhere, which then takes the whole gradient.
 StatusOr<Gradients> grad_clip(GradientContext& ctx) {
   const Node& node = ctx.node;
+  const Compose c(ctx);
+  Value* x = node.operand(0);
+  Value* low = node.operand(1);
+  Value* high = node.operand(2);
+  Value* dy = ctx.result_grads[0];
   Gradients grads = no_gradients(ctx);
-  grads[0] = op_like(ctx, "ClipGrad",
-                     {ctx.result_grads[0], node.operand(0), node.operand(1), node.operand(2)}, {},
-                     *node.operand(0));
+  if (ctx.wanted[0]) grads[0] = op_like(ctx, "ClipGrad", {dy, x, low, high}, {}, *x);
+  if (low != nullptr && ctx.wanted[1]) {
+    Value* below = c.op("Less", {x, low});
+    if (high != nullptr) below = c.op("And", {below, c.op("LessOrEqual", {low, high})});
+    grads[1] = sum_to(ctx, c.where_or_zero(below, dy), *low);
+  }
+  if (high != nullptr && ctx.wanted[2]) {
+    Value* above = c.op("Greater", {x, high});
+    if (low != nullptr) above = c.op("Or", {above, c.op("Less", {high, low})});
+    grads[2] = sum_to(ctx, c.where_or_zero(above, dy), *high);
+  }
   return grads;
 }
 

@@ -49,7 +49,12 @@ inline constexpr std::string_view kDecomposedKernel =
     "the runtime has no kernel for it and this form of it cannot be decomposed into others";
 inline constexpr std::string_view kFunctionBodyRule =
     "it has no rule of its own and must be expanded into its ONNX function body first";
-inline constexpr std::string_view kNoRuleYet = "no gradient rule yet";
+// Operators with a derivative that nobody has written down: reasons that begin with these words.
+inline constexpr std::string_view kNoRuleYet = "no gradient rule";
+inline constexpr std::string_view kNoKernelRule =
+    "no gradient rule, as the runtime has no kernel for the operator itself";
+inline constexpr std::string_view kDataSizedRule =
+    "no gradient rule, as the data decide how many elements its result has";
 inline constexpr std::string_view kNoFloatResult = "its results are not floating-point numbers";
 inline constexpr std::string_view kNoFloatOperand =
     "it has no floating-point operand to differentiate";
@@ -57,8 +62,16 @@ inline constexpr std::string_view kPiecewiseConstant =
     "piecewise constant: its derivative is zero wherever it exists";
 inline constexpr std::string_view kIsGradient =
     "made by differentiation; second derivatives are not supported";
-inline constexpr std::string_view kThroughBodies =
-    "control flow is not differentiated; unroll or inline it first";
+inline constexpr std::string_view kIntegersOnly =
+    "it computes with integers; their scales are calibrated constants";
+inline constexpr std::string_view kStaircase =
+    "quantization is a staircase, its derivative is zero; train before quantizing";
+// Control flow and sequences that a pass spells out first; the words stand where that did not
+// happen.
+inline constexpr std::string_view kUnrolledRule =
+    "it is unrolled before differentiation, which needs trip counts, lengths and conditions that "
+    "are "
+    "known";
 
 // Why there is no kernel.
 inline constexpr std::string_view kNoKernelYet = "the runtime has no kernel for it yet";

@@ -123,6 +123,7 @@ constexpr PerElement kPerElement[] = {
     {"BatchNormalizationGrad", 10},
     {"LayerNormalization", 8},
     {"LayerNormalizationGrad", 14},
+    {"RMSNormalizationGrad", 10},
     {"RMSNormalization", 5},
     {"GroupNormalization", 8},
     {"InstanceNormalization", 8},

@@ -10,6 +10,8 @@ StatusOr<Gradients> grad_gather_nd(GradientContext& ctx);
 StatusOr<Gradients> grad_scatter_elements(GradientContext& ctx);
 StatusOr<Gradients> grad_scatter_nd(GradientContext& ctx);
 StatusOr<Gradients> grad_top_k(GradientContext& ctx);
+StatusOr<Gradients> grad_tensor_scatter(GradientContext& ctx);
+StatusOr<Gradients> grad_one_hot(GradientContext& ctx);  // of its two values
 StatusOr<Gradients> grad_reverse_sequence(GradientContext& ctx);
 
 Status lower_scatter(const Node& node, LoweredOp& lowered);  // the old name of ScatterElements

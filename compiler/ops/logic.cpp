@@ -35,6 +35,8 @@ Status lower_bit_cast(const Node&, LoweredOp& lowered) {
   return ok_status();
 }
 
+constexpr std::string_view kReinterprets = "it reads the same bits as another type";
+
 constexpr OpDef kLogicOps[] = {
     {.name = "Cast",
      .precision = kInfer,
@@ -50,7 +52,7 @@ constexpr OpDef kLogicOps[] = {
     {.name = "BitCast",
      .precision = kDeny,  // the bits of another type mean something else
      .padding = kKeepsZero,
-     .not_differentiable = kNoFloatResult,
+     .not_differentiable = kReinterprets,
      .lower = lower_bit_cast},
     {.name = "Equal",
      .precision = kInfer,

@@ -1,6 +1,7 @@
 // Domain ai.mezzo: what training and the runtime need beside ONNX's operators, and newer
 // operators of ONNX (Gelu, Swish, LayerNormalization) for models whose opset does not have them
 // yet. Operands and results as in kernels/README.md.
+#include "compiler/ops/contraction_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
 #include "compiler/ops/mezzo_rules.h"
@@ -22,7 +23,7 @@ constexpr OpDef kMezzoOps[] = {
      .precision = kAllow,
      .padding = kContraction,
      .infer_types = infer_matmul_t,
-     .not_differentiable = kIsGradient},
+     .gradient = grad_matmul_t},
     // Sums the gradients that arrive at one value. Residual networks sum them at every block on
     // the way back, so rounding each sum to 16 bits adds up: with 60 steps of AdamW on a residual
     // CNN in FP16, the weights end 20 % nearer to the FP32 run with these sums in FP32.

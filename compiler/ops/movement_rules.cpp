@@ -62,7 +62,22 @@ StatusOr<std::vector<std::int64_t>> permutation(const Node& node) {
                           std::to_string(rank) + " axes");
 }
 
-// Pads for every dimension: all begins, then all ends.
+// The sizes of the parts along the axis: as given, or equal ones, the last smaller.
+StatusOr<std::vector<std::int64_t>> part_sizes(const Node& node, std::int64_t axis) {
+  MEZZO_ASSIGN_OR_RETURN(const auto given, ints_of(node, "split", 1));
+  if (given) return *given;
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t whole, extent_along(node, *node.operand(0), axis));
+  const auto parts = static_cast<std::int64_t>(node.results().size());
+  const std::int64_t size = (whole + parts - 1) / parts;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    sizes.push_back(std::clamp<std::int64_t>(whole - i * size, 0, size));
+  }
+  return sizes;
+}
+
+}  // namespace
+
 StatusOr<std::vector<std::int64_t>> full_pads(const Node& node) {
   MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
   MEZZO_ASSIGN_OR_RETURN(const auto given, ints_of(node, "pads", 1));
@@ -84,14 +99,6 @@ StatusOr<std::vector<std::int64_t>> full_pads(const Node& node) {
   }
   return pads;
 }
-
-Status check_constant_mode(const Node& node) {
-  const std::string mode = node.string_attribute("mode", "constant");
-  if (mode == "constant") return ok_status();
-  return unimplemented(describe(node) + ": no gradient in mode " + mode);
-}
-
-}  // namespace
 
 StatusOr<Gradients> grad_transpose(GradientContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> perm, permutation(ctx.node));
@@ -122,20 +129,32 @@ StatusOr<Gradients> grad_concat(GradientContext& ctx) {
 
 StatusOr<Gradients> grad_split(GradientContext& ctx) {
   const Node& node = ctx.node;
+  const Value& x = *node.operand(0);
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, x));
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis,
+                         normalize_axis(node, node.int_attribute("axis", 0), rank));
+  std::optional<std::vector<std::int64_t>> sizes;
   std::vector<Value*> parts;
   for (std::size_t i = 0; i < node.results().size(); ++i) {
-    const Value* result = node.result(i);
-    if (result == nullptr) {
-      return unimplemented(describe(node) + ": its gradient needs every result; number " +
-                           std::to_string(i) + " is left out");
+    if (Value* part = ctx.result_grads[i]) {
+      parts.push_back(part);
+      continue;
     }
-    Value* part = ctx.result_grads[i];
-    parts.push_back(part ? part : op_like(ctx, "FillZero", {}, {}, *result));
+    if (!sizes) {
+      MEZZO_ASSIGN_OR_RETURN(sizes, part_sizes(node, axis));
+    }
+    if (sizes->size() != node.results().size()) {
+      return invalid_argument(describe(node) + ": split has " + std::to_string(sizes->size()) +
+                              " sizes for " + std::to_string(node.results().size()) + " results");
+    }
+    std::vector<Dim> dims = *x.tensor_type().shape;
+    dims[static_cast<std::size_t>(axis)] = Dim((*sizes)[i]);
+    Value* zeros = ctx.builder.mezzo_op("FillZero", {});
+    zeros->type = TensorType(x.dtype(), std::move(dims));
+    parts.push_back(zeros);
   }
   Gradients grads = no_gradients(ctx);
-  grads[0] = parts.size() == 1
-                 ? parts[0]
-                 : ctx.builder.op("Concat", parts, {{"axis", node.int_attribute("axis", 0)}});
+  grads[0] = parts.size() == 1 ? parts[0] : ctx.builder.op("Concat", parts, {{"axis", axis}});
   return grads;
 }
 
@@ -157,33 +176,6 @@ StatusOr<Gradients> grad_expand(GradientContext& ctx) {
   return grads;
 }
 
-// The window of dy that x filled.
-StatusOr<Gradients> grad_pad(GradientContext& ctx) {
-  const Node& node = ctx.node;
-  MEZZO_RETURN_IF_ERROR(check_constant_mode(node));
-  MEZZO_ASSIGN_OR_RETURN(const std::vector<std::int64_t> pads, full_pads(node));
-  const std::size_t rank = pads.size() / 2;
-  std::vector<std::int64_t> starts, ends, axes;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t begin = pads[i], end = pads[rank + i];
-    if (begin < 0 || end < 0) {
-      return unimplemented(describe(node) + ": no gradient for negative pads (cropping)");
-    }
-    if (begin == 0 && end == 0) continue;
-    MEZZO_ASSIGN_OR_RETURN(const std::int64_t size,
-                           extent_along(node, *node.operand(0), static_cast<std::int64_t>(i)));
-    starts.push_back(begin);
-    ends.push_back(begin + size);
-    axes.push_back(static_cast<std::int64_t>(i));
-  }
-  Gradients grads = no_gradients(ctx);
-  grads[0] = axes.empty()
-                 ? ctx.result_grads[0]
-                 : ctx.builder.op("Slice", {ctx.result_grads[0], ctx.builder.ints(starts),
-                                            ctx.builder.ints(ends), ctx.builder.ints(axes)});
-  return grads;
-}
-
 StatusOr<Gradients> grad_trilu(GradientContext& ctx) {
   Gradients grads = no_gradients(ctx);
   grads[0] = ctx.builder.op("Trilu", {ctx.result_grads[0], ctx.node.operand(1)},
@@ -201,20 +193,6 @@ StatusOr<Gradients> grad_gather(GradientContext& ctx) {
 Status lower_concat(const Node& node, LoweredOp& lowered) {
   if (node.operand_count() == 1) return lower_alias(node, lowered);
   return ok_status();
-}
-
-// The sizes of the parts along the axis: as given, or equal ones, the last smaller.
-StatusOr<std::vector<std::int64_t>> part_sizes(const Node& node, std::int64_t axis) {
-  MEZZO_ASSIGN_OR_RETURN(const auto given, ints_of(node, "split", 1));
-  if (given) return *given;
-  MEZZO_ASSIGN_OR_RETURN(const std::int64_t whole, extent_along(node, *node.operand(0), axis));
-  const auto parts = static_cast<std::int64_t>(node.results().size());
-  const std::int64_t size = (whole + parts - 1) / parts;
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t i = 0; i < parts; ++i) {
-    sizes.push_back(std::clamp<std::int64_t>(whole - i * size, 0, size));
-  }
-  return sizes;
 }
 
 // The kernel reads the parts' sizes from its results, and those of parts that are left out from an

@@ -30,13 +30,13 @@ constexpr OpDef kNormOps[] = {
      .pin = PinKind::kNormalization,
      .fp32_operands = bits(1),
      .padding = kUnpadded,
-     .not_differentiable = kFunctionBodyRule},
+     .gradient = grad_rms_norm},
     {.name = "GroupNormalization",
      .precision = kInfer,
      .pin = PinKind::kNormalization,
      .fp32_operands = bits(1, 2),
      .padding = kUnpadded,  // a group's mean runs over channels
-     .not_differentiable = kFunctionBodyRule},
+     .not_differentiable = kDecomposedRule},
     {.name = "InstanceNormalization",
      .precision = kInfer,
      .pin = PinKind::kNormalization,
@@ -47,17 +47,17 @@ constexpr OpDef kNormOps[] = {
      .precision = kInfer,
      .pin = PinKind::kNormalization,
      .padding = kUnpadded,
-     .not_differentiable = kFunctionBodyRule},
+     .gradient = grad_mean_variance_norm},
     {.name = "LpNormalization",
      .precision = kDeny,
      .pin = PinKind::kNormalization,
      .padding = kUnpadded,  // 0 / 0 before opset 22
-     .not_differentiable = kNoRuleYet},
+     .gradient = grad_lp_norm},
     {.name = "LRN",
      .precision = kDeny,  // a sum of squares to a power
      .pin = PinKind::kNormalization,
      .padding = kKeepsZero,
-     .not_differentiable = kNoRuleYet},
+     .gradient = grad_lrn},
 };
 
 }  // namespace

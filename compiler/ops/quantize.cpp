@@ -9,9 +9,6 @@ namespace {
 using enum PrecisionCategory;
 using enum PadRule;
 
-constexpr std::string_view kStaircase =
-    "quantization is a staircase, its derivative is zero; train before quantizing";
-
 constexpr OpDef kQuantizeOps[] = {
     {.name = "QuantizeLinear",
      .precision = kDeny,
@@ -24,7 +21,7 @@ constexpr OpDef kQuantizeOps[] = {
      .fp32_operands = bits(1),
      .no_gradient_operands = kAllBits,
      .padding = kBreaksZero,
-     .not_differentiable = kNoFloatOperand},
+     .not_differentiable = kIntegersOnly},
     {.name = "DynamicQuantizeLinear",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
@@ -34,13 +31,13 @@ constexpr OpDef kQuantizeOps[] = {
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kNoFloatOperand,
+     .not_differentiable = kIntegersOnly,
      .lower = lower_qlinear_conv},
     {.name = "QLinearMatMul",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kNoFloatOperand},
+     .not_differentiable = kIntegersOnly},
     {.name = "ConvInteger",
      .precision = kDeny,
      .no_gradient_operands = kAllBits,

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/ops/compose.h"
 #include "compiler/ops/lowering_helpers.h"
 
 namespace mezzo {
@@ -19,7 +20,14 @@ StatusOr<std::vector<Dim>> kept_dims(const Node& node) {
   return dims;
 }
 
-// A result or its gradient as if keepdims were 1.
+// dy as if keepdims were 1, times x or another operand-shaped factor: broadcasting does the rest.
+StatusOr<Value*> times_operand(GradientContext& ctx, Value* grad) {
+  MEZZO_ASSIGN_OR_RETURN(Value* const kept, keep_dims(ctx, grad));
+  return ctx.builder.op("Mul", {ctx.node.operand(0), kept});
+}
+
+}  // namespace
+
 StatusOr<Value*> keep_dims(GradientContext& ctx, Value* value) {
   MEZZO_ASSIGN_OR_RETURN(const std::vector<Dim> dims, kept_dims(ctx.node));
   if (value->type.is_tensor() && value->tensor_type().rank() == dims.size()) return value;
@@ -29,14 +37,6 @@ StatusOr<Value*> keep_dims(GradientContext& ctx, Value* value) {
   if (result->type.is_tensor()) result->type.tensor.shape = dims;
   return result;
 }
-
-// dy as if keepdims were 1, times x or another operand-shaped factor: broadcasting does the rest.
-StatusOr<Value*> times_operand(GradientContext& ctx, Value* grad) {
-  MEZZO_ASSIGN_OR_RETURN(Value* const kept, keep_dims(ctx, grad));
-  return ctx.builder.op("Mul", {ctx.node.operand(0), kept});
-}
-
-}  // namespace
 
 StatusOr<std::vector<std::int64_t>> reduced_axes(const Node& node) {
   MEZZO_ASSIGN_OR_RETURN(const std::int64_t rank, known_rank(node, *node.operand(0)));
@@ -91,7 +91,9 @@ StatusOr<Gradients> grad_reduce_sum_square(GradientContext& ctx) {
 
 // dx = x dy / y.
 StatusOr<Gradients> grad_reduce_l2(GradientContext& ctx) {
-  Value* ratio = ctx.builder.op("Div", {ctx.result_grads[0], ctx.node.result()});
+  const Compose c(ctx);
+  Value* y = ctx.node.result();
+  Value* ratio = c.zero_where(c.equals(y, 0.0), c.div(ctx.result_grads[0], y));
   Gradients grads = no_gradients(ctx);
   MEZZO_ASSIGN_OR_RETURN(grads[0], times_operand(ctx, ratio));
   return grads;

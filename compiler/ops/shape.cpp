@@ -68,6 +68,8 @@ Status infer_range(Node& node) {
   return merge_type(*node.result(), Type(type));
 }
 
+constexpr std::string_view kShapeOnly = "it depends on its operand's shape alone";
+
 constexpr OpDef kShapeOps[] = {
     {.name = "Shape",
      .precision = kClear,
@@ -93,15 +95,14 @@ constexpr OpDef kShapeOps[] = {
     // Steps add up: above 2048 float16 cannot count.
     {.name = "Range",
      .precision = kDeny,
-     .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
      .infer_types = infer_range,
-     .not_differentiable = kPiecewiseConstant},
+     .not_differentiable = kDataSizedRule},
     {.name = "EyeLike",
      .precision = kClear,
      .no_gradient_operands = kAllBits,
      .padding = kUnpadded,
-     .not_differentiable = kPiecewiseConstant,
+     .not_differentiable = kShapeOnly,
      .lower = lower_eye_like},
     {.name = "BlackmanWindow",
      .precision = kDeny,

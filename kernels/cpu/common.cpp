@@ -71,6 +71,16 @@ std::vector<std::size_t> memory_order(std::size_t rank, Layout layout) {
   return order;
 }
 
+double mean_square(const Isa& isa, const float* x, Int n) {
+  constexpr Int kPart = 4096;
+  double sum = 0.0;
+  for (Int first = 0; first < n; first += kPart) {
+    sum += static_cast<double>(
+        isa.reduce_run(ReduceOp::kSumSquare, x + first, std::min(kPart, n - first)));
+  }
+  return sum / static_cast<double>(n);
+}
+
 Moments long_moments(const Isa& isa, const float* x, Int n) {
   constexpr Int kPart = 4096;
   double mean = 0.0;

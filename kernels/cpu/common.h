@@ -68,6 +68,7 @@ Prepared prepare_recurrent(const KernelRequest& request, const Isa& isa);
 Prepared prepare_recurrent_grad(const KernelRequest& request, const Isa& isa);
 Prepared prepare_group_norm(const KernelRequest& request, const Isa& isa);
 Prepared prepare_rms_norm(const KernelRequest& request, const Isa& isa);
+Prepared prepare_rms_norm_grad(const KernelRequest& request, const Isa& isa);
 Prepared prepare_lrn(const KernelRequest& request, const Isa& isa);
 Prepared prepare_dropout(const KernelRequest& request, const Isa& isa);
 
@@ -184,6 +185,8 @@ constexpr Int padded_floats(Int n) { return (n + 15) / 16 * 16; }
 // Mean and variance (in `m2`) of a run of any length > 0; blocks are joined as in Chan, Golub and
 // LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances".
 Moments long_moments(const Isa& isa, const float* x, Int n);
+// The mean of x^2, parts added up in double.
+double mean_square(const Isa& isa, const float* x, Int n);
 
 // The calling thread's number and the size of its team.
 struct TeamPlace {

@@ -77,16 +77,6 @@ struct RmsPlan {
   Int row_floats() const { return padded_floats(length); }
 };
 
-double mean_square(const Isa& isa, const float* x, Int n) {
-  constexpr Int kPart = 4096;
-  double sum = 0.0;
-  for (Int first = 0; first < n; first += kPart) {
-    sum += static_cast<double>(
-        isa.reduce_run(ReduceOp::kSumSquare, x + first, std::min(kPart, n - first)));
-  }
-  return sum / static_cast<double>(n);
-}
-
 // Workspace: scale, then a row per thread.
 void run_rms(const RmsPlan& plan, const KernelArguments& arguments) {
   constexpr Int kUnit = 4096;

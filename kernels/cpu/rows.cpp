@@ -192,6 +192,7 @@ constexpr KernelEntry kRows[] = {
     row<cpu::prepare_group_norm>("GroupNormalization"),
     row<cpu::prepare_group_norm>("InstanceNormalization"),
     row<cpu::prepare_rms_norm>("RMSNormalization"),
+    row<cpu::prepare_rms_norm_grad>("RMSNormalizationGrad"),
     row<cpu::prepare_lrn>("LRN"),
     row<cpu::prepare_max_pool>("MaxPool"),
     row<cpu::prepare_max_pool_grad>("MaxPoolGrad"),

@@ -68,6 +68,7 @@ PreparedKernel prepare_lstm(const KernelRequest& request);
 // batch_norm.cpp, layer_norm.cpp, group_norm.cpp
 PreparedKernel prepare_group_norm(const KernelRequest& request);
 PreparedKernel prepare_rms_norm(const KernelRequest& request);
+PreparedKernel prepare_rms_norm_grad(const KernelRequest& request);
 PreparedKernel prepare_lrn(const KernelRequest& request);
 PreparedKernel prepare_batch_norm(const KernelRequest& request);
 PreparedKernel prepare_batch_norm_grad(const KernelRequest& request);
@@ -87,11 +88,13 @@ PreparedKernel prepare_sum_to(const KernelRequest& request);
 PreparedKernel prepare_arg_extreme(const KernelRequest& request);
 PreparedKernel prepare_hardmax(const KernelRequest& request);
 PreparedKernel prepare_scan(const KernelRequest& request);
+PreparedKernel prepare_cum_prod_grad(const KernelRequest& request);
 
 // normalize.cpp, det.cpp
 PreparedKernel prepare_lp_normalization(const KernelRequest& request);
 PreparedKernel prepare_mean_variance(const KernelRequest& request);
 PreparedKernel prepare_det(const KernelRequest& request);
+PreparedKernel prepare_det_grad(const KernelRequest& request);
 
 // quantize.cpp
 PreparedKernel prepare_quantize(const KernelRequest& request);

@@ -119,6 +119,58 @@ PreparedKernel prepare_rms_norm(const KernelRequest& request) {
   });
 }
 
+// With r = 1 / sqrt(mean(x^2) + epsilon) and g = dy scale:
+//   dx = r (g - x r^2 mean(g x)), means over the row; dscale = sum over rows of dy x r.
+// dy, x, scale (whole) -> dx?, dscale?. Workspace: dscale as doubles.
+PreparedKernel prepare_rms_norm_grad(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands,
+                         Operands::check(request, "dy:f x:f scale:f -> dx?:f dscale?:f"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 1, kMaxRank));
+  const Dims& dims = operands.in(0).dims;
+  MEZZO_ASSIGN_OR_RETURN(const std::int64_t axis, operands.axis("axis", -1, dims.size()));
+  const Dims normalised(dims.begin() + static_cast<std::ptrdiff_t>(axis), dims.end());
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(1, dims));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(2, normalised));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(1, normalised));
+  std::int64_t length = 1, rows = 1;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    (static_cast<std::int64_t>(i) < axis ? rows : length) *= dims[i];
+  }
+  return make_kernel(
+      [length, rows, epsilon = request.attributes.get_float("epsilon", 1e-5),
+       dy = Elements(operands.in(0)), x = Elements(operands.in(1)),
+       scale = Elements(operands.in(2)), dx = Elements(operands.out(0)),
+       dscale = Elements(operands.out(1))](const KernelArguments& arguments) {
+        const auto& in = arguments.inputs;
+        auto* scale_sum = static_cast<double*>(arguments.workspace);
+        for (std::int64_t i = 0; i < length; ++i) scale_sum[i] = 0.0;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          const std::int64_t start = row * length;
+          double square = 0.0, product = 0.0;
+          for (std::int64_t i = 0; i < length; ++i) {
+            const double value = x.read<double>(in[1], start + i);
+            square += value * value;
+            product += dy.read<double>(in[0], start + i) * scale.read<double>(in[2], i) * value;
+          }
+          const auto count = static_cast<double>(length);
+          const double r = 1.0 / std::sqrt(square / count + epsilon);
+          const double share = r * r * product / count;
+          void* result = out_buffer(arguments, 0);
+          for (std::int64_t i = 0; i < length; ++i) {
+            const double d = dy.read<double>(in[0], start + i);
+            const double value = x.read<double>(in[1], start + i);
+            scale_sum[i] += d * value * r;
+            if (result == nullptr) continue;
+            dx.write<double>(result, start + i,
+                             r * (d * scale.read<double>(in[2], i) - value * share));
+          }
+        }
+        if (void* result = out_buffer(arguments, 1)) dscale.pack(scale_sum, result);
+      },
+      doubles_bytes(length));
+}
+
 // The window of channel c: c - floor((size - 1) / 2) to c + ceil((size - 1) / 2).
 PreparedKernel prepare_lrn(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:f -> y:f"));

@@ -144,6 +144,7 @@ constexpr KernelEntry kRows[] = {
     row("GroupNormalization", prepare_group_norm),
     row("InstanceNormalization", prepare_group_norm),
     row("RMSNormalization", prepare_rms_norm),
+    row("RMSNormalizationGrad", prepare_rms_norm_grad),
     row("LRN", prepare_lrn),
     // Reduction, pooling.
     row("ReduceMean", prepare_reduce),
@@ -160,7 +161,9 @@ constexpr KernelEntry kRows[] = {
     row("ArgMin", prepare_arg_extreme),
     row("CumSum", prepare_scan),
     row("CumProd", prepare_scan),
+    row("CumProdGrad", prepare_cum_prod_grad),
     row("Det", prepare_det),
+    row("DetGrad", prepare_det_grad),
     row("GlobalAveragePool", prepare_global_average_pool),
     row("GlobalAveragePoolGrad", prepare_global_average_pool_grad),
     row("MaxPool", prepare_max_pool),

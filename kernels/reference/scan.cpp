@@ -1,5 +1,5 @@
 // CumSum and CumProd along one axis, in double (integers exactly, wrapping when stored); every
-// result is rounded once.
+// result is rounded once. And CumProd's gradient.
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/lines.h"
@@ -55,6 +55,44 @@ PreparedKernel prepare_scan(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(scan.reverse, operands.flag("reverse", false));
   return is_integer(operands.in(0).dtype) ? scan_kernel<Integer>(operands, scan)
                                           : scan_kernel<double>(operands, scan);
+}
+
+// With p_i the product of the elements before i, y_i = p_i x_i and
+//   dx_i = p_i s_i, s_i = dy_i + x_(i+1) s_(i+1): no division, so zeros are no exception.
+// Exclusive, y_i = p_i: s_i = dy_(i+1) + x_(i+1) s_(i+1), and 0 at the end. dy, x -> dx.
+// Workspace: the products of a line.
+PreparedKernel prepare_cum_prod_grad(const KernelRequest& request) {
+  MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "dy:f x:f -> dx:f"));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in_rank(0, 1, kMaxRank));
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(1, operands.in(0).dims));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
+  MEZZO_ASSIGN_OR_RETURN(const Lines lines, read_lines(operands, 0));
+  MEZZO_ASSIGN_OR_RETURN(const bool exclusive, operands.flag("exclusive", false));
+  MEZZO_ASSIGN_OR_RETURN(const bool reverse, operands.flag("reverse", false));
+  return make_kernel(
+      [lines, exclusive, reverse, dy = Elements(operands.in(0)), x = Elements(operands.in(1)),
+       dx = Elements(operands.out(0))](const KernelArguments& arguments) {
+        auto* products = static_cast<double*>(arguments.workspace);
+        lines.for_each_line([&](std::int64_t start) {
+          const auto at = [&](std::int64_t i) {
+            return start + (reverse ? lines.length - 1 - i : i) * lines.inner;
+          };
+          double product = 1.0;
+          for (std::int64_t i = 0; i < lines.length; ++i) {
+            products[i] = product;
+            product *= x.read<double>(arguments.inputs[1], at(i));
+          }
+          double sum = 0.0;  // x_(i+1) s_(i+1), with dy_(i+1) added if exclusive
+          for (std::int64_t i = lines.length - 1; i >= 0; --i) {
+            const double d = dy.read<double>(arguments.inputs[0], at(i));
+            const double value = x.read<double>(arguments.inputs[1], at(i));
+            const double s = exclusive ? sum : d + sum;
+            dx.write<double>(arguments.outputs[0], at(i), products[i] * s);
+            sum = exclusive ? d + value * s : value * s;
+          }
+        });
+      },
+      doubles_bytes(lines.length));
 }
 
 }  // namespace mezzo::kernels::reference

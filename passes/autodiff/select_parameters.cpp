@@ -35,8 +35,9 @@ bool is_anonymous(const std::string& name) {
 
 namespace {
 
-// A scalar that is only an exponent, or a small number that only keeps a sum or maximum off zero.
-// Modules hold their learned scalars as such, too, but raise to the power of them only as vectors.
+// A scalar that is only an exponent or a limit (6 of Relu6), or a small number that only keeps a
+// sum or maximum off zero. Modules hold their learned scalars as such, too, but raise to the power
+// of them only as vectors.
 std::string scalar_role(const Value& value) {
   if (!value.constant()->dims().empty() || value.uses().empty()) return {};
   const double number = std::fabs(value.constant()->to_doubles().at(0));
@@ -45,6 +46,9 @@ std::string scalar_role(const Value& value) {
   };
   if (all_uses([](const Use& use) { return use.node->is("Pow") && use.operand == 1; })) {
     return "exponent";
+  }
+  if (all_uses([](const Use& use) { return use.node->is("Clip") && use.operand >= 1; })) {
+    return "limit";
   }
   const bool small = number > 0 && number <= kLargestEpsilon;
   if (small && all_uses([](const Use& use) {

@@ -94,6 +94,32 @@ TEST(CpuNorm, LayerNormalizationGrad) {
   }
 }
 
+TEST(CpuNorm, RMSNormalizationGrad) {
+  Engine engine(31);
+  for (int round = 0; round < 40; ++round) {
+    CpuCase test;
+    test.request.op = "RMSNormalizationGrad";
+    Dims dims = {draw(engine, 1, 6), draw(engine, 1, 7), draw(engine, 1, 90)};
+    if (round % 4 == 0) dims = {draw(engine, 100, 200), draw(engine, 500, 600)};
+    const std::int64_t axis = draw(engine, 0, static_cast<std::int64_t>(dims.size()) - 1);
+    test.request.attributes.set("axis", axis);
+    test.request.attributes.set("epsilon", 1e-3);
+    test.request.threads = 1 + round % 3;
+    const Dims inner(dims.begin() + axis, dims.end());
+    test.request.inputs = {tensor(draw_float(engine), dims), tensor(draw_float(engine), dims),
+                           tensor(draw_float(engine), inner)};
+    test.request.outputs = {tensor(draw_float(engine), dims), tensor(draw_float(engine), inner)};
+    if (round % 5 == 0) test.request.outputs[draw(engine, 0, 1)] = TensorDesc();
+    for (const TensorDesc& desc : test.request.inputs) {
+      test.operands.push_back(draw_numbers(engine, desc, 1.0));
+    }
+    test.depth = product(dims) / 2 + 32;
+    test.cancels = 1.0;
+    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    if (HasFailure()) return;
+  }
+}
+
 // Few pixels, many pixels, and more channels than fit into one tile.
 Dims norm_dims(Engine& engine, int round) {
   switch (round % 5) {

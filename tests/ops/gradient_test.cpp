@@ -1,4 +1,5 @@
 // Every gradient rule against central differences, in double on the reference kernels.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -132,16 +133,29 @@ class GradientCheck {
   Loss loss_;
 };
 
+// Numbers do not change when samples are added before this one.
+std::uint32_t seed_of(const OpSample& sample) {
+  std::uint32_t seed = 1;
+  for (const char c : to_string(sample)) seed = 31 * seed + static_cast<unsigned char>(c);
+  return seed;
+}
+
+bool has_floating_operand(const OpSample& sample) {
+  return std::any_of(
+      sample.operands.begin(), sample.operands.end(),
+      [](const OperandSample& operand) { return !operand.absent && is_floating(operand.dtype); });
+}
+
 TEST(Gradient, EqualsCentralDifferences) {
   int checked = 0;
   for (const OpSample& sample : all_samples()) {
     const OpDef* op = find_op(sample.op, sample.domain);
     ASSERT_NE(op, nullptr) << sample.op;
-    if (op->gradient == nullptr) continue;
+    if (op->gradient == nullptr || !has_floating_operand(sample)) continue;
     SCOPED_TRACE(to_string(sample));
     // Rules that share work between operands must also do without the others.
     for (int only = -1; only < static_cast<int>(sample.operands.size()); ++only) {
-      auto built = build_sample(sample, 1 + checked);
+      auto built = build_sample(sample, seed_of(sample));
       ASSERT_THAT(built, IsOk());
       GradientCheck(*std::move(built), *op, only).run();
     }

@@ -30,6 +30,12 @@ void add_layer_gradients(std::vector<OpSample>& samples) {
       mezzo({.op = "LayerNormalizationGrad",
              .operands = {f({2, 3}), f({2, 3}), f({3}), f({2, 1}), f({2, 1}, 0.5, 2.0)},
              .results = 3}));
+  samples.push_back(mezzo(
+      {.op = "RMSNormalizationGrad", .operands = {f({2, 3}), f({2, 3}), f({3})}, .results = 2}));
+  samples.push_back(mezzo({.op = "CumProdGrad",
+                           .operands = {f({2, 3}), f({2, 3})},
+                           .attributes = {{"axis", std::int64_t{1}}}}));
+  samples.push_back(mezzo({.op = "DetGrad", .operands = {f({2}), f({2, 3, 3})}}));
   samples.push_back(
       mezzo({.op = "BatchNormalizationGrad",
              .operands = {f({2, 3, 2}), f({2, 3, 2}), f({3}), f({3}), f({3}, 0.5, 2.0)},

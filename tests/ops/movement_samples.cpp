@@ -72,7 +72,7 @@ void add_reductions(std::vector<OpSample>& samples) {
     samples.push_back(
         {.op = op, .operands = {x, ints({0, -1})}, .attributes = {{"keepdims", std::int64_t{0}}}});
     samples.push_back({.op = op,
-                       .operands = {f({3, 2}), ints({-1})},
+                       .operands = {f({3, 2}, 0.2, 2.0), ints({-1})},
                        .attributes = {{"keepdims", std::int64_t{0}}}});
   }
   for (const char* op : {"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceLogSumExp"}) {

@@ -38,6 +38,8 @@ struct OpSample {
 };
 
 std::vector<OpSample> all_samples();
+// These, and forms that are only differentiated: decomposed, they need no kernel of their own.
+std::vector<OpSample> gradient_samples();
 
 // "Conv(float[1,2,5,5], float[2,1,3,3])"
 std::string to_string(const OpSample& sample);
@@ -79,6 +81,8 @@ void add_recurrent_samples(std::vector<OpSample>& samples);  // recurrent, quant
 void add_layer_gradient_samples(std::vector<OpSample>& samples);  // more forms of layers, images
 // Not among all_samples(): most have no kernel of their own.
 void add_attention_samples(std::vector<OpSample>& samples);
+void add_further_forms(std::vector<OpSample>& samples);
+void add_contrib_samples(std::vector<OpSample>& samples);
 void add_mezzo_samples(std::vector<OpSample>& samples);  // ai.mezzo and com.microsoft
 
 }  // namespace mezzo::test

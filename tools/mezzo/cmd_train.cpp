@@ -17,6 +17,7 @@
 #include "tools/mezzo/check_data.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compile_model.h"
+#include "tools/mezzo/list_ops.h"
 #include "tools/mezzo/memory_use.h"
 #include "tools/mezzo/model_weights.h"
 #include "tools/mezzo/run_folder.h"
@@ -345,6 +346,15 @@ Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& sessi
 Work add_train(CLI::App& app) {
   auto command = std::make_shared<TrainCommand>();
   command->options.add_to(app);
+  app.add_flag_callback(
+         "--list-ops",
+         [&app] {
+           const bool json = app.get_option("--json")->count() > 0;
+           std::printf("%s", list_ops(json ? ListForm::kJson : ListForm::kText).c_str());
+           throw CLI::Success();
+         },
+         "Print how every operator is differentiated, or why it is not, and exit")
+      ->group("Output");
   app.callback([command] {
     const Status status = command->options.read();
     if (!status.ok()) throw CLI::ValidationError(status.message(), CLI::ExitCodes::ValidationError);

@@ -44,11 +44,13 @@ constexpr Command kCommands[] = {
      "run\n"
      "  mezzo train model.onnx --data train.npz --batch-size 32 --steps 1000 --precision fp16 \\\n"
      "      --optimizer adamw --lr 3e-4 --schedule warmup-cosine --warmup-steps 100 --clip-norm 1\n"
-     "  mezzo train model.onnx --data train.npz --batch-size 32 --optimizer adamw --weight-decay 0.1 "
+     "  mezzo train model.onnx --data train.npz --batch-size 32 --optimizer adamw --weight-decay "
+     "0.1 "
      "\\\n"
      "      --no-decay-norms-biases --group '^stem:frozen' --group '^head:lr-scale=10' --ema-decay "
      "0.999\n"
-     "  mezzo train model.onnx --config run.json --resume run/checkpoint\n",
+     "  mezzo train model.onnx --config run.json --resume run/checkpoint\n"
+     "  mezzo train --list-ops --json\n",
      add_train, /*computes=*/true},
     {"compile", "Make a plan for the runtime from an ONNX model.",
      "  mezzo compile model.onnx -o model.plan --precision bf16\n"
