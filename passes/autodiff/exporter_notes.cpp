@@ -16,6 +16,35 @@ std::string metadata_of(const Node& node, std::string_view key) {
   return {};
 }
 
+// What stands between single quotes, as in "['m.weight', 'val_3']".
+std::vector<std::string> quoted(std::string_view text) {
+  std::vector<std::string> items;
+  for (std::size_t at = text.find('\''); at != std::string_view::npos;) {
+    const std::size_t end = text.find('\'', at + 1);
+    if (end == std::string_view::npos) break;
+    items.emplace_back(text.substr(at + 1, end - at - 1));
+    at = text.find('\'', end + 1);
+  }
+  return items;
+}
+
+// The module's parameters, from the exported program's signature: lines such as
+// "p_fc_weight: PARAMETER target='fc.weight'". Empty without a note.
+std::set<std::string> signature_parameters(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& [key, signature] : graph.metadata) {
+    if (key != "pkg.torch.export.ExportedProgram.graph_signature") continue;
+    constexpr std::string_view kMark = ": PARAMETER target=";
+    std::string_view rest = signature;
+    for (std::size_t at = rest.find(kMark); at != std::string_view::npos; at = rest.find(kMark)) {
+      rest.remove_prefix(at + kMark.size());
+      const std::vector<std::string> target = quoted(rest.substr(0, rest.find('\n')));
+      if (!target.empty()) names.insert(target.front());
+    }
+  }
+  return names;
+}
+
 constexpr const char* kCallNote = "pkg.torch.onnx.fx_node";
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -25,14 +54,7 @@ char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned 
 }  // namespace
 
 std::string module_of(const Node& node) {
-  const std::string scopes = metadata_of(node, "pkg.torch.onnx.name_scopes");
-  std::vector<std::string> parts;
-  for (std::size_t at = scopes.find('\''); at != std::string::npos;) {
-    const std::size_t end = scopes.find('\'', at + 1);
-    if (end == std::string::npos) break;
-    parts.push_back(scopes.substr(at + 1, end - at - 1));
-    at = scopes.find('\'', end + 1);
-  }
+  const std::vector<std::string> parts = quoted(metadata_of(node, "pkg.torch.onnx.name_scopes"));
   return parts.size() >= 2 ? parts[parts.size() - 2] : std::string();
 }
 
@@ -98,9 +120,16 @@ Status check_nothing_folded(const Graph& graph) {
 
 std::unordered_map<std::string, std::string> noted_kinds(const Graph& graph) {
   std::unordered_map<std::string, std::string> kinds;
+  const std::set<std::string> parameters = signature_parameters(graph);
   for (const ValueInfo& info : graph.value_info) {
-    for (const auto& [key, kind] : info.metadata) {
-      if (key == "pkg.torch.export.graph_signature.InputSpec.kind") kinds[info.name] = kind;
+    for (const auto& [key, note] : info.metadata) {
+      if (key == "pkg.torch.export.graph_signature.InputSpec.kind") kinds[info.name] = note;
+      if (key != "pkg.onnxscript.optimizer.folded_from" || parameters.empty()) continue;
+      const std::vector<std::string> sources = quoted(note);
+      const bool learned =
+          std::any_of(sources.begin(), sources.end(),
+                      [&](const std::string& name) { return parameters.count(name) > 0; });
+      if (!learned) kinds.emplace(info.name, kComputedKind);
     }
   }
   return kinds;

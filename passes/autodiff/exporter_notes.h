@@ -24,7 +24,9 @@ Status check_nothing_folded(const Graph& graph);
 std::vector<std::string> convolutions_with_computed_weights(const Graph& graph);
 
 // What values were in the PyTorch module, by name, as the exporter notes in their value_info:
-// "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "USER_INPUT".
+// "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "USER_INPUT"; kComputedKind for what it computed from
+// none of the module's parameters (positions of a grid, weights of an interpolation).
+inline constexpr const char* kComputedKind = "COMPUTED";
 std::unordered_map<std::string, std::string> noted_kinds(const Graph& graph);
 
 // Parameters of the PyTorch module that the graph was made from, as the notes on its nodes name

@@ -124,6 +124,8 @@ std::string reason_to_keep(const Value& value, const std::string& noted_kind) {
   if (std::string statistic = statistic_of(value); !statistic.empty()) return statistic;
   if (is_quantization_parameter(value)) return kQuantization;
   if (noted_kind == "BUFFER") return "buffer of the module";
+  if (noted_kind == "CONSTANT_TENSOR") return "constant of the module";
+  if (noted_kind == kComputedKind) return "computed by the exporter, from no parameter";
   if (noted_kind == "PARAMETER") return {};
   const Tensor& tensor = *value.constant();
   if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";

@@ -113,6 +113,16 @@ TEST(SelectParameters, WhatTheExporterNotes) {
   EXPECT_EQ(choices.at("val_7"), "+the loss depends on it");
   EXPECT_EQ(choices.at("mask"), "+the loss depends on it");
   EXPECT_THAT(choices.at("bn.running_mean"), HasSubstr("running statistic"));
+  // What it has computed is trained if a parameter went into it.
+  model->graph->metadata.emplace_back("pkg.torch.export.ExportedProgram.graph_signature",
+                                      "\n# inputs\np_w: PARAMETER target='net.w'\n"
+                                      "b_t: BUFFER target='net.t' persistent=True\n");
+  const std::string folded = "pkg.onnxscript.optimizer.folded_from";
+  model->graph->value_info.push_back({"bn.weight", {}, {}, {{folded, "['zeros', 'net.t']"}}});
+  model->graph->value_info.push_back({"bn.bias", {}, {}, {{folded, "['val_1', 'net.w']"}}});
+  const auto computed = choices_of(*model);
+  EXPECT_EQ(computed.at("bn.weight"), "-computed by the exporter, from no parameter");
+  EXPECT_EQ(computed.at("bn.bias"), "+the loss depends on it");
   TrainingOptions options;
   options.train = {"^fc\\.bias$"};
   EXPECT_EQ(choices_of(*model, options).at("fc.bias"), "+--train");
