@@ -34,9 +34,6 @@ constexpr Entry kRules[] = {
     {"Compress", decompose_compress},
     {"NegativeLogLikelihoodLoss", decompose_nll_loss},
     {"Resize", decompose_resize},
-    {"RNN", decompose_rnn},
-    {"LSTM", decompose_rnn},
-    {"GRU", decompose_rnn},
 };
 
 // Of ONNX Runtime's training artifacts: any of their results may be absent.

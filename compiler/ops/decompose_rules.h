@@ -21,6 +21,5 @@ StatusOr<Results> decompose_group_norm_onnx(Builder& builder, const Node& node);
 StatusOr<Results> decompose_compress(Builder& builder, const Node& node);
 StatusOr<Results> decompose_nll_loss(Builder& builder, const Node& node);
 StatusOr<Results> decompose_resize(Builder& builder, const Node& node);
-StatusOr<Results> decompose_rnn(Builder& builder, const Node& node);  // RNN, LSTM, GRU
 
 }  // namespace mezzo

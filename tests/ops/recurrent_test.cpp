@@ -1,4 +1,4 @@
-// Unrolled recurrent layers against their definition.
+// Recurrent layers against their definition.
 #include <cmath>
 #include <numeric>
 
@@ -49,7 +49,7 @@ struct Cell {
   }
 };
 
-TEST(Decompose, RecurrentLayersEqualTheirDefinition) {
+TEST(Recurrent, LayersEqualTheirDefinition) {
   for (const std::string op : {"RNN", "LSTM", "GRU"}) {
     for (const int form : {0, 1, 2, 3}) {
       SCOPED_TRACE(op + std::to_string(form));
