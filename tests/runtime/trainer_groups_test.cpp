@@ -32,6 +32,18 @@ SessionOptions sgd(double lr) {
   return options;
 }
 
+// The masters, logical, of a checkpoint's file.
+std::map<std::string, Floats> tensors_of(const std::string& path) {
+  std::map<std::string, Floats> result;
+  const auto file = value_or_die(runtime::SafetensorsFile::open(path));
+  for (const runtime::SafetensorsEntry& entry : file.entries()) {
+    Floats values(entry.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
+    result[entry.name] = values;
+  }
+  return result;
+}
+
 // Each parameter moves as in a run whose optimizer has its group's settings, from the same start.
 TEST(Groups, EachMovesByItsOwnSettings) {
   const SessionOptions plain = sgd(0.1);
@@ -58,6 +70,70 @@ TEST(Groups, EachMovesByItsOwnSettings) {
   EXPECT_EQ(optimizers[1].name, "adam");
 }
 
+// Recorded from PyTorch 2.15: 20 steps of two micro-batches of 3 on prediction = scale tanh(x w) +
+// b with AdamW(w, lr=0.02, weight_decay=0.1), SGD(b, lr=0.1, momentum=0.9, nesterov=True) and
+// Adagrad(scale, lr=0.05); for each SequentialLR([LinearLR(start_factor=1/4, total_iters=3),
+// PolynomialLR(total_iters=16, power=2)], milestones=[4]); clip_grad_norm_ of all at 0.4;
+// AveragedModel(multi_avg_fn=get_ema_multi_avg_fn(0.9)).
+TEST(Groups, ThreeOptimizersFollowPyTorch) {
+  test::ModelText model;
+  model.input("float[N,3] x").input("float[N,1] y").output("float loss");
+  model.values("w", {3, 1}, {0.5F, -0.25F, 1.0F}).filled("scale", {1}, 1.5F);
+  model.filled("b", {1}, 0.125F);
+  model.nodes(R"(
+    m = MatMul(x, w)
+    t = Tanh(m)
+    s = Mul(t, scale)
+    p = Add(s, b)
+    d = Sub(p, y)
+    q = Mul(d, d)
+    loss = ReduceMean<keepdims = 0>(q))");
+  SessionOptions options = sgd(0.02);
+  options.batch_size = 3;
+  options.edit_floats = [](const std::string& name, Floats& values) {
+    for (int i = 0; i < 12; ++i) {
+      if (name == "y") values[static_cast<std::size_t>(i)] = static_cast<float>(std::cos(0.4 * i));
+      for (int j = 0; name == "x" && j < 3; ++j)
+        values[static_cast<std::size_t>(i * 3 + j)] =
+            static_cast<float>(std::sin(0.7 * i + 1.3 * j));
+    }
+  };
+  runtime::TrainerOptions& trainer = options.trainer;
+  trainer.accumulate = 2;
+  trainer.clip_norm = 0.4;
+  trainer.average_decay = 0.9;
+  trainer.schedule.kind = runtime::LrScheduleKind::kPolynomial;
+  trainer.schedule.warmup_steps = 4;
+  trainer.schedule.total_steps = 20;
+  trainer.schedule.power = 2;
+  trainer.optimizer.kind = OptimizerKind::kAdamW;
+  trainer.optimizer.weight_decay = 0.1;
+  runtime::OptimizerGroup nesterov, adagrad;
+  nesterov.lr = 0.1;
+  nesterov.momentum = 0.9;
+  nesterov.nesterov = true;
+  adagrad.kind = OptimizerKind::kAdagrad;
+  adagrad.lr = 0.05;
+  adagrad.eps = runtime::default_eps(adagrad.kind);
+  trainer.groups = {{"b", nesterov, "", {"b"}}, {"scale", adagrad, "", {"scale"}}};
+  const auto session = value_or_die(Session::open(model.text(), options));
+  const auto steps = session->steps(20);
+  EXPECT_NEAR(*steps.front().grad_norm, 2.0159859657287598, 1e-5);
+  EXPECT_NEAR(*steps.back().grad_norm, 2.732952833175659, 1e-5);
+  const auto expect_near = [](const Floats& got, const Floats& expected) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 5e-7F) << i;
+  };
+  expect_near(session->master("w"), {0x1.4dfd58p-1F, -0x1.a2d626p-3F, 0x1.a421fap-1F});
+  expect_near(session->master("scale"), {0x1.5b097cp+0F});
+  expect_near(session->master("b"), {0x1.6da40cp-4F});
+  ASSERT_THAT(session->trainer().save(session->file("c")), IsOk());
+  const auto average = tensors_of(session->file("c/ema.safetensors"));
+  expect_near(average.at("w"), {0x1.3b1b94p-1F, -0x1.b6379p-3F, 0x1.ba6c32p-1F});
+  expect_near(average.at("scale"), {0x1.61f196p+0F});
+  expect_near(average.at("b"), {0x1.aede3ap-4F});
+}
+
 TEST(Groups, AreRefusedWhereTheyMakeNoSense) {
   SessionOptions options = sgd(0.1);
   const ParameterGroup group{"g", options.trainer.optimizer, "", {"fc1_weight"}};
@@ -69,18 +145,6 @@ TEST(Groups, AreRefusedWhereTheyMakeNoSense) {
   options.trainer.groups[0].settings = options.trainer.optimizer;
   options.trainer.groups[0].settings.frozen = options.trainer.optimizer.frozen = true;
   EXPECT_THAT(Session::open(test::mlp_text(), options), test::Rejects("nothing to train"));
-}
-
-// The masters, logical, of a checkpoint's file.
-std::map<std::string, Floats> tensors_of(const std::string& path) {
-  std::map<std::string, Floats> result;
-  const auto file = value_or_die(runtime::SafetensorsFile::open(path));
-  for (const runtime::SafetensorsEntry& entry : file.entries()) {
-    Floats values(entry.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());
-    result[entry.name] = values;
-  }
-  return result;
 }
 
 // The average follows the weights by its recursion; evaluating with it is evaluating a model that
