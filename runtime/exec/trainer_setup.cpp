@@ -17,6 +17,65 @@ bool is_float32(const proto::Plan& plan, int tensor) {
   return plan.tensors(tensor).dtype() == static_cast<std::uint32_t>(DType::kFloat32);
 }
 
+// StepMetrics::skipped_optimizers has a bit for each.
+constexpr std::size_t kMostOptimizers = 64;
+
+// An optimizer before it is made.
+struct OptimizerDraft {
+  std::string name;
+  std::vector<std::string> group_names;
+  std::vector<OptimizerGroup> groups;
+  std::vector<OptimizerParameter> parameters;
+
+  void add(const ParameterGroup& group, std::vector<OptimizerParameter>& members) {
+    for (OptimizerParameter& parameter : members) {
+      parameter.group = static_cast<int>(groups.size());
+      parameters.push_back(std::move(parameter));
+    }
+    groups.push_back(group.settings);
+    group_names.push_back(group.name);
+  }
+};
+
+using Members = std::vector<std::vector<OptimizerParameter>>;  // by group
+
+// groups[0] has those that no other names.
+StatusOr<Members> members_of(const std::vector<ParameterGroup>& groups,
+                             std::vector<OptimizerParameter> parameters) {
+  std::map<std::string, std::size_t> group_of;
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    for (const std::string& name : groups[i].parameters) {
+      if (!group_of.emplace(name, i).second)
+        return internal_error("parameter '" + name + "' is in two groups");
+    }
+  }
+  Members members(groups.size());
+  for (OptimizerParameter& parameter : parameters) {
+    const auto found = group_of.find(parameter.name);
+    members[found == group_of.end() ? 0 : found->second].push_back(std::move(parameter));
+  }
+  return members;
+}
+
+std::vector<OptimizerDraft> draft_optimizers(const std::vector<ParameterGroup>& groups,
+                                             Members& members) {
+  std::vector<OptimizerDraft> drafts;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (members[i].empty() || groups[i].settings.frozen) continue;
+    std::string name(optimizer_name(groups[i].settings.kind));
+    if (!groups[i].instance.empty()) name += ":" + groups[i].instance;
+    auto draft = std::find_if(drafts.begin(), drafts.end(),
+                              [&](const OptimizerDraft& d) { return d.name == name; });
+    if (draft == drafts.end())
+      draft = drafts.insert(drafts.end(), OptimizerDraft{name, {}, {}, {}});
+    draft->add(groups[i], members[i]);
+  }
+  for (std::size_t i = 0; i < groups.size() && !drafts.empty(); ++i) {
+    if (groups[i].settings.frozen && !members[i].empty()) drafts.front().add(groups[i], members[i]);
+  }
+  return drafts;
+}
+
 }  // namespace
 
 std::vector<InputExpectation> input_expectations(const proto::Plan& plan) {
@@ -107,52 +166,16 @@ std::vector<OptimizerParameter> Trainer::optimizer_parameters() {
 Status Trainer::make_optimizers() {
   std::vector<ParameterGroup> groups = {{"", options_.optimizer, "", {}}};
   groups.insert(groups.end(), options_.groups.begin(), options_.groups.end());
-  std::map<std::string, std::size_t> group_of;  // those not in it are in groups[0]
-  for (std::size_t i = 1; i < groups.size(); ++i) {
-    for (const std::string& name : groups[i].parameters) {
-      if (!group_of.emplace(name, i).second)
-        return internal_error("parameter '" + name + "' is in two groups");
-    }
-  }
-  std::vector<std::vector<OptimizerParameter>> members(groups.size());
-  for (OptimizerParameter& parameter : optimizer_parameters()) {
-    const auto found = group_of.find(parameter.name);
-    members[found == group_of.end() ? 0 : found->second].push_back(std::move(parameter));
-  }
-  struct Draft {
-    std::string name;
-    std::vector<std::string> group_names;
-    std::vector<OptimizerGroup> groups;
-    std::vector<OptimizerParameter> parameters;
-  };
-  std::vector<Draft> drafts;
-  const auto add = [&](Draft& draft, std::size_t group) {
-    for (OptimizerParameter& parameter : members[group]) {
-      parameter.group = static_cast<int>(draft.groups.size());
-      draft.parameters.push_back(std::move(parameter));
-    }
-    draft.groups.push_back(groups[group].settings);
-    draft.group_names.push_back(groups[group].name);
-  };
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (members[i].empty() || groups[i].settings.frozen) continue;
-    std::string name(optimizer_name(groups[i].settings.kind));
-    if (!groups[i].instance.empty()) name += ":" + groups[i].instance;
-    auto draft =
-        std::find_if(drafts.begin(), drafts.end(), [&](const Draft& d) { return d.name == name; });
-    if (draft == drafts.end()) draft = drafts.insert(drafts.end(), Draft{name, {}, {}, {}});
-    add(*draft, i);
-  }
+  MEZZO_ASSIGN_OR_RETURN(auto members, members_of(groups, optimizer_parameters()));
+  std::vector<OptimizerDraft> drafts = draft_optimizers(groups, members);
   if (drafts.empty()) {
     return invalid_argument(
         "nothing to train: every parameter is frozen or there is none. "
         "Hint: see --freeze, --train and --group");
   }
-  if (drafts.size() > 64) return unimplemented("more than 64 optimizers");
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].settings.frozen && !members[i].empty()) add(drafts.front(), i);
-  }
-  for (Draft& draft : drafts) {
+  if (drafts.size() > kMostOptimizers)
+    return unimplemented("more than " + std::to_string(kMostOptimizers) + " optimizers");
+  for (OptimizerDraft& draft : drafts) {
     MEZZO_ASSIGN_OR_RETURN(Optimizer optimizer,
                            Optimizer::create(std::move(draft.groups), std::move(draft.parameters),
                                              {options_.threads, options_.average_decay}));

@@ -20,6 +20,13 @@ Status parse_scale_limit(const std::string& text, double& limit) {
   return invalid_argument("expected a number above 0 or none, got '" + printable(text) + "'");
 }
 
+CLI::Option* add_number(CLI::App& app, const char* name, double& value, const char* help) {
+  return app.add_option(name, value, help)
+      ->type_name("F")
+      ->check(number_from(0))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void UpdateOptions::add_to(CLI::App& app, runtime::TrainerOptions& trainer) {
@@ -29,19 +36,30 @@ void UpdateOptions::add_to(CLI::App& app, runtime::TrainerOptions& trainer) {
       ->type_name("NAME")
       ->check(one_of(runtime::optimizer_names()))
       ->capture_default_str();
-  const auto number = [&](const char* name, double& value, const char* help) {
-    return app.add_option(name, value, help)
-        ->type_name("F")
-        ->check(number_from(0))
-        ->capture_default_str();
-  };
+  add_number(app, "--lr", group.lr, "Learning rate");
+  add_number(app, "--weight-decay", group.weight_decay,
+             "Added to the gradient; with adamw and lamb to the update");
+  add_kind_options(app, group);
+  add_group_options(app);
+  add_number(app, "--clip-norm", trainer.clip_norm, "Limit of the global gradient norm; 0: none");
+  add_number(app, "--clip-value", trainer.clip_value, "Limit of every gradient element; 0: none");
+  app.add_option("--accumulate", trainer.accumulate, "Micro-batches per optimizer step")
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  app.add_option("--ema-decay", trainer.average_decay,
+                 "Keep a moving average of the weights, evaluate it too and save it; 0: none")
+      ->type_name("F")
+      ->check(number_from_below(0, 1))
+      ->capture_default_str();
+}
+
+// What only some optimizers know.
+void UpdateOptions::add_kind_options(CLI::App& app, runtime::OptimizerGroup& group) {
   const auto of_kind = [&](const char* key, CLI::Option* option) {
     kind_options_.emplace_back(key, option);
     return option;
   };
-  number("--lr", group.lr, "Learning rate");
-  number("--weight-decay", group.weight_decay,
-         "Added to the gradient; decoupled with adamw and lamb");
   of_kind("momentum", app.add_option("--momentum", group.momentum, "Of sgd")
                           ->type_name("F")
                           ->check(number_from_below(0, 1))
@@ -57,19 +75,23 @@ void UpdateOptions::add_to(CLI::App& app, runtime::TrainerOptions& trainer) {
                          double beta1 = 0, beta2 = 0;
                          return parse_betas(text, beta1, beta2);
                        })));
-  eps_option_ =
-      of_kind("eps", app.add_option("--eps", eps_, "(default: 1e-8; lamb: 1e-6; adagrad: 1e-10)")
-                         ->type_name("F")
-                         ->check(number_from(0)));
+  eps_option_ = of_kind(
+      "eps",
+      app.add_option("--eps", eps_, "Of all but sgd (default: 1e-8; lamb: 1e-6; adagrad: 1e-10)")
+          ->type_name("F")
+          ->check(number_from(0)));
   of_kind("adamw-form",
           app.add_option("--adamw-form", form_,
                          "huggingface: eps beside the uncorrected root, decay after the update")
               ->type_name("NAME")
               ->check(one_of({"pytorch", "huggingface"}))
               ->capture_default_str());
-  of_kind("lr-decay", number("--lr-decay", group.lr_decay, "Of adagrad"));
-  of_kind("initial-accumulator", number("--initial-accumulator", group.initial_accumulator,
-                                        "What adagrad's sum of squares starts from"));
+  of_kind("lr-decay", add_number(app, "--lr-decay", group.lr_decay, "Of adagrad"));
+  of_kind("initial-accumulator", add_number(app, "--initial-accumulator", group.initial_accumulator,
+                                            "What adagrad's sum of squares starts from"));
+}
+
+void UpdateOptions::add_group_options(CLI::App& app) {
   repeatable(
       app.add_option("--group", group_texts_,
                      "Settings of parameters whose name matches, as "
@@ -81,17 +103,6 @@ void UpdateOptions::add_to(CLI::App& app, runtime::TrainerOptions& trainer) {
   app.add_flag("--no-decay-norms-biases", no_decay_,
                "No weight decay of normalisations, biases and other vectors, unless a --group sets "
                "it");
-  number("--clip-norm", trainer.clip_norm, "Limit of the global gradient norm; 0: none");
-  number("--clip-value", trainer.clip_value, "Limit of every gradient element; 0: none");
-  app.add_option("--accumulate", trainer.accumulate, "Micro-batches per optimizer step")
-      ->type_name("N")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  app.add_option("--ema-decay", trainer.average_decay,
-                 "Keep a moving average of the weights, evaluate it too and save it; 0: none")
-      ->type_name("F")
-      ->check(number_from_below(0, 1))
-      ->capture_default_str();
 }
 
 Status UpdateOptions::read(runtime::TrainerOptions& trainer, bool model_may_choose) {

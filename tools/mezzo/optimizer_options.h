@@ -24,6 +24,8 @@ class UpdateOptions {
   // another one, and check_used() follows.
   Status read(runtime::TrainerOptions& trainer, bool model_may_choose = false);
   // InvalidArgument: a setting that neither the optimizer nor that of a --group knows.
+  void add_kind_options(CLI::App& app, runtime::OptimizerGroup& group);
+  void add_group_options(CLI::App& app);
   Status check_used(const runtime::OptimizerGroup& base) const;
 
   // After read().
