@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "compiler/ir/builder.h"
 #include "compiler/support/text.h"
@@ -151,42 +152,101 @@ std::string contraction_cause(const Node& node, const ReachAnalysis& reach) {
   return named(*sum) + " takes this from sums of squares, which cancel";
 }
 
-bool is_square(const Value* value, const ReachAnalysis& reach) {
-  return value != nullptr && reach.of(*value).growth == Growth::kSquare;
-}
+// The nodes of a mean of products less a product of means: E[xy] - E[x] E[y]. Both are of the size
+// of xy, their difference may be a small part of it.
+class MomentMatcher {
+ public:
+  explicit MomentMatcher(const ReachAnalysis& reach) : reach_(reach) {}
 
-bool subtracts_squares(const Node& node, const ReachAnalysis& reach) {
-  return node.is("Sub") && is_square(node.operand(0), reach) && is_square(node.operand(1), reach);
-}
-
-// Squares `value` or part of such a square's mean.
-bool leads_to_squares(const Node& node, const Value& value, const ReachAnalysis& reach) {
-  if (node.is("Mul") && node.operand(0) == &value && node.operand(1) == &value) return true;
-  if (node.is("Pow")) return node.operand(0) == &value && is_scalar(node.operand(1), 2);
-  return is_one_of(node, {"ReduceMean", "ReduceSum", "ReduceSumSquare", "GlobalAveragePool"}) ||
-         moves(node) || number_beside(node, value, reach).has_value();
-}
-
-// The difference of two squares, or of their means, that the result of `node` is a part of.
-const Node* difference_of_squares(const Node& node, const ReachAnalysis& reach, int depth,
-                                  int& budget) {
-  const Value* value = node.result();
-  if (value == nullptr || depth == 0) return nullptr;
-  for (const Use& use : value->uses()) {
-    if (--budget < 0) return nullptr;
-    const Node& user = *use.node;
-    if (subtracts_squares(user, reach)) return &user;
-    if (!leads_to_squares(user, *value, reach)) continue;
-    if (const Node* found = difference_of_squares(user, reach, depth - 1, budget)) return found;
+  // Empty if `sub` is something else.
+  std::vector<const Node*> match(const Node& sub) {
+    nodes_ = {&sub};
+    const bool found =
+        sub.is("Sub") && is_mean_of_products(sub.operand(0)) && is_product_of_means(sub.operand(1));
+    return found ? nodes_ : std::vector<const Node*>();
   }
-  return nullptr;
-}
+
+ private:
+  // The node behind moves and factors.
+  const Node* source(const Value* value) {
+    for (int depth = kDepth; depth > 0 && value != nullptr; --depth) {
+      const Node* node = value->producer();
+      if (node == nullptr) return nullptr;
+      const Value* inner = node->operand(0);
+      if (is_one_of(node, {"Mul", "Div"})) {
+        if (inner != nullptr && reach_.constant(*inner).known) inner = node->operand(1);
+        if (inner == nullptr || !number_beside(*node, *inner, reach_)) return node;
+      } else if (!moves(*node)) {
+        return node;
+      }
+      nodes_.push_back(node);
+      value = inner;
+    }
+    return nullptr;
+  }
+
+  // Also products with constant windows, which weigh what they add.
+  bool is_mean(const Node* node) {
+    if (node == nullptr) return false;
+    bool mean = is_one_of(node, {"ReduceMean", "ReduceSum", "GlobalAveragePool", "AveragePool"});
+    if (is_one_of(node, {"Conv", "MatMul", "Gemm"}) && node->operand(1) != nullptr) {
+      const ConstantFacts& window = reach_.constant(*node->operand(1));
+      mean = window.known && window.lowest >= 0 && window.highest > 0;
+    }
+    if (mean) nodes_.push_back(node);
+    return mean;
+  }
+
+  bool is_mean_of_products(const Value* value) {
+    const Node* mean = source(value);
+    if (!is_mean(mean)) return false;
+    const Node* product = source(mean->operand(0));
+    return is_product(product);
+  }
+
+  bool is_product(const Node* node) {
+    if (node == nullptr) return false;
+    const bool square = node->is("Pow") && is_scalar(node->operand(1), 2);
+    const bool of_two =
+        node->is("Mul") && !constant_of(node->operand(0)) && !constant_of(node->operand(1));
+    if (square || of_two) nodes_.push_back(node);
+    return square || of_two;
+  }
+
+  bool is_product_of_means(const Value* value) {
+    const Node* product = source(value);
+    return is_product(product) && is_mean(source(product->operand(0))) &&
+           (product->is("Pow") || is_mean(source(product->operand(1))));
+  }
+
+  const ReachAnalysis& reach_;
+  std::vector<const Node*> nodes_;
+};
 
 }  // namespace
 
 bool reads_coordinates(const Node& node, std::size_t operand) {
   if (is_one_of(node, {"GridSample", "RoiAlign", "MaxRoiPool"})) return operand == 1;
   return node.is("NonMaxSuppression") && operand == 0;
+}
+
+MomentDifferences::MomentDifferences(const Model& model, const ReachAnalysis& reach) {
+  MomentMatcher matcher(reach);
+  for_each_graph(*model.graph, [&](const Graph& graph) {
+    for (const auto& node : graph.nodes()) {
+      if (!node->is("Sub")) continue;
+      for (const Node* part : matcher.match(*node)) differences_.emplace(part, node.get());
+    }
+  });
+}
+
+std::string MomentDifferences::cause(const Node& node) const {
+  const auto found = differences_.find(&node);
+  if (found == differences_.end()) return {};
+  return found->second == &node
+             ? "takes a product of means from a mean of products, which cancel"
+             : named(*found->second) +
+                   " takes a product of means from a mean of products, which cancel";
 }
 
 std::string magnified_cause(const Node& node, PrecisionCategory category,
@@ -197,16 +257,7 @@ std::string magnified_cause(const Node& node, PrecisionCategory category,
     return node.op_type() + (steps(node) ? " turns rounding of its operand into whole steps"
                                          : " magnifies rounding of its operand");
   if (last != nullptr) return named(*last) + " magnifies what is rounded here";
-  if (category == PrecisionCategory::kAllow) return contraction_cause(node, reach);
-  if (subtracts_squares(node, reach)) return "takes squares from squares, which cancel";
-  // What gives the activation rounds once for both; what stands between must not round apart.
-  const bool between = is_square(node.result(), reach) ||
-                       is_one_of(node, {"ReduceMean", "ReduceSum", "GlobalAveragePool"});
-  if (!between) return {};
-  budget = kBudget;
-  const Node* difference = difference_of_squares(node, reach, kDepth, budget);
-  if (difference == nullptr) return {};
-  return named(*difference) + " takes squares from squares, which cancel";
+  return category == PrecisionCategory::kAllow ? contraction_cause(node, reach) : "";
 }
 
 }  // namespace mezzo::passes

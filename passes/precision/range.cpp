@@ -7,7 +7,6 @@
 #include "compiler/support/text.h"
 #include "passes/cleanup/match.h"
 #include "passes/cleanup/recognise.h"
-#include "passes/precision/magnify.h"
 #include "passes/precision/reach_rules.h"
 #include "passes/precision/vanishing.h"
 
@@ -107,7 +106,11 @@ bool averages(const Node& node) {
 }  // namespace
 
 RangeCheck::RangeCheck(const Model& model, DType low, RangeLimits limits)
-    : low_(low), facts_(float_facts(low)), limits_(limits), reach_(model, low, limits.mask) {
+    : low_(low),
+      facts_(float_facts(low)),
+      limits_(limits),
+      reach_(model, low, limits.mask),
+      moments_(model, reach_) {
   for_each_graph(*model.graph, [&](const Graph& graph) {
     for (const PatternMatch& match : find_patterns(graph)) {
       if (match.name == "Gelu") bounded_patterns_.insert(match.nodes.begin(), match.nodes.end());
@@ -170,6 +173,7 @@ std::string RangeCheck::why_fp32(const Node& node, const LowSlots& slots,
     return "adds the mask '" + mask->name() + "', beside which the sum keeps few digits";
   const bool weighs = category == PrecisionCategory::kAllow && summed_elems(node) != 1.0;
   if (std::string cause = value_cause(node, slots, weighs); !cause.empty()) return cause;
+  if (std::string cause = moments_.cause(node); !cause.empty()) return cause;
   return magnified_cause(node, category, reach_);
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/support/dtype.h"
+#include "passes/precision/magnify.h"
 #include "passes/precision/reach.h"
 #include "passes/precision/slots.h"
 
@@ -67,7 +68,7 @@ class RangeCheck {
   // - TopK, ArgMax, ArgMin: rounding makes ties
   // - coordinates that must have the type of the data (GridSample before opset 20, RoiAlign)
   // - what magnifies rounding, now or later (magnify.h): a logarithm, large angles, whole steps,
-  //   coordinates, differences of squares
+  //   coordinates, differences of moments and of squares
   // - scores that a mask from outside is added to, before their Softmax
   std::string why_fp32(const Node& node, const LowSlots& slots, PrecisionCategory category);
 
@@ -85,6 +86,7 @@ class RangeCheck {
   FloatFacts facts_;
   RangeLimits limits_;
   ReachAnalysis reach_;
+  MomentDifferences moments_;
   std::unordered_set<const Node*> bounded_patterns_;  // whose inner squares may overflow
   std::unordered_map<const Value*, ConstantRange> seen_;
 };
