@@ -144,7 +144,8 @@ StatusOr<Results> decompose_skip_norm(Builder& builder, const Node& node) {
 
 StatusOr<Results> decompose_simplified_norm(Builder& builder, const Node& node) {
   const Sketch s(builder, node);
-  if (node.result(1) != nullptr && node.result(1)->has_uses()) return Results{};
+  if (node.result(1) != nullptr && node.result(1)->has_uses())
+    return decompose_norm_with_root(builder, node);
   return Results{s.op("RMSNormalization", {s.operand(0), s.operand(1)},
                       {{"axis", node.int_attribute("axis", -1)},
                        {"epsilon", node.float_attribute("epsilon", 1e-5F)}})};

@@ -76,6 +76,10 @@ class Sketch {
   const Node& node_;
 };
 
+// SimplifiedLayerNormalization whose 1 / root mean square is wanted
+// (decompose_contrib_training.cpp).
+StatusOr<Results> decompose_norm_with_root(Builder& builder, const Node& node);
+
 // decompose_contrib_attention.cpp
 StatusOr<Results> decompose_contrib_attention(Builder& builder, const Node& node);
 StatusOr<Results> decompose_multi_head_attention(Builder& builder, const Node& node);

@@ -5,11 +5,14 @@
 
 #include "compiler/ops/constants.h"
 #include "compiler/ops/decompose_contrib_training.h"
+#include "compiler/ops/window.h"
 
 namespace mezzo {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
+
+constexpr std::int64_t kMostIndices = std::int64_t{1} << 22;  // coordinates become a constant
 
 // Dims by a shape operand, or else what the model says of the result.
 std::optional<TensorType> result_type(const Node& node, const Value* shape, DType dtype) {
@@ -58,13 +61,6 @@ std::optional<Ints> shape_given(const Value* shape) {
   return whole ? static_dims(producer->operand(0)) : std::nullopt;
 }
 
-std::vector<Builder::NamedValue> attributes_of(const Node& node) {
-  std::vector<Builder::NamedValue> attributes;
-  for (const Attribute& attribute : node.attributes())
-    attributes.emplace_back(attribute.name, attribute.value);
-  return attributes;
-}
-
 // dy, x, w -> dx, dw, db.
 StatusOr<Results> decompose_conv_grad(Builder& builder, const Node& node) {
   const Sketch s(builder, node);
@@ -73,7 +69,9 @@ StatusOr<Results> decompose_conv_grad(Builder& builder, const Node& node) {
   const auto x_type = static_type(x, dy->dtype());
   const auto w_type = static_type(w, dy->dtype());
   if (!x_type || !w_type) return Results{};
-  const auto attributes = attributes_of(node);
+  MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *x, w));
+  auto attributes = window_attributes(window);
+  attributes.emplace_back("group", node.int_attribute("group", 1));
   const auto wanted = [&](std::size_t i) { return node.result(i) != nullptr; };
   Results results(3, nullptr);
   if (wanted(0)) results[0] = typed_op(s, "ConvGradInput", {dy, w}, attributes, *x_type);
@@ -97,14 +95,18 @@ StatusOr<Results> decompose_max_pool_grad(Builder& builder, const Node& node) {
 // Nothing but the model's note tells the spatial dims of dx; batch and channels are those of dy.
 StatusOr<Results> decompose_average_pool_grad(Builder& builder, const Node& node) {
   const Sketch s(builder, node);
-  if (!node.result(0)->type.is_tensor() || !node.result(0)->tensor_type().shape) return Results{};
-  std::vector<Dim> dims = *node.result(0)->tensor_type().shape;
+  const Value* dx = node.result(0);
+  if (dx == nullptr || !dx->type.is_tensor() || !dx->tensor_type().shape) return Results{};
+  std::vector<Dim> dims = *dx->tensor_type().shape;
   const auto dy = static_dims(s.operand(0));
   if (!dy || dy->size() != dims.size() || dims.size() < 3) return Results{};
   for (std::size_t i = 0; i < 2; ++i) dims[i] = Dim((*dy)[i]);
   const TensorType type(s.dtype(), dims);
   if (!type.has_static_shape()) return Results{};
-  const auto attributes = attributes_of(node);
+  MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(node, *dx, nullptr));
+  auto attributes = window_attributes(window);
+  for (const char* name : {"count_include_pad", "ceil_mode"})
+    attributes.emplace_back(name, node.int_attribute(name, 0));
   return Results{typed_op(s, "AveragePoolGrad", {s.operand(0)}, attributes, type)};
 }
 
@@ -137,8 +139,9 @@ StatusOr<Results> decompose_gather_nd_grad(Builder& builder, const Node& node) {
   const auto type = result_type(node, s.operand(0), dy->dtype());
   const auto dims = static_dims(indices);
   const std::int64_t batch_dims = node.int_attribute("batch_dims", 0);
-  if (!type || !dims || batch_dims < 0 || batch_dims >= static_cast<std::int64_t>(dims->size()) ||
-      indices->tensor_type().elems() > (std::int64_t{1} << 22))
+  if (!type || !dims || dims->empty() || dims->back() == 0 || batch_dims < 0 ||
+      batch_dims >= static_cast<std::int64_t>(dims->size()) ||
+      indices->tensor_type().elems() > kMostIndices)
     return Results{};
   if (batch_dims > 0) indices = with_batch_coordinates(s, indices, *dims, batch_dims);
   Value* zeros = typed_op(s, "FillZero", {}, {}, *type);

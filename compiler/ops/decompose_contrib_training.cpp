@@ -14,6 +14,28 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::vector<Builder::NamedValue>;
 
+// The dimensions that a normalisation runs over, from `axis` on; nothing where dims are unknown.
+std::optional<Ints> normalised_axes(const Node& node, const Value* x) {
+  const auto dims = static_dims(x);
+  if (!dims) return {};
+  const auto rank = static_cast<std::int64_t>(dims->size());
+  std::int64_t axis = node.int_attribute("axis", -1);
+  axis = axis < 0 ? axis + rank : axis;
+  if (axis < 0 || axis >= rank) return {};
+  Ints axes;
+  for (std::int64_t i = axis; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+// REQUIRES: static dims.
+Value* mean_of(const Sketch& s, Value* x, const Ints& axes) {
+  double elems = 1;
+  for (const std::int64_t i : axes)
+    elems *= static_cast<double>(x->tensor_type().dims()[static_cast<std::size_t>(i)]);
+  Value* sum = s.op("ReduceSum", {x, s.builder().ints(axes)}, {{"keepdims", std::int64_t{1}}});
+  return s.op("Div", {sum, s.number(x->dtype(), elems)});
+}
+
 // dx = kOp(dy, y) or kOp(dy, x).
 template <const char* kOp>
 StatusOr<Results> decompose_unary(Builder& builder, const Node& node) {
@@ -83,25 +105,15 @@ StatusOr<Results> decompose_batch_norm_grad(Builder& builder, const Node& node) 
 StatusOr<Results> decompose_simplified_norm_grad(Builder& builder, const Node& node) {
   const Sketch s(builder, node);
   Value *dy = s.operand(0), *x = s.operand(1), *scale = s.operand(2), *root = s.operand(3);
-  const auto dims = static_dims(x);
+  const auto axes = normalised_axes(node, x);
+  if (!axes || scale == nullptr || root == nullptr) return Results{};
   const auto scale_type = static_type(scale, scale->dtype());
-  if (!dims || !scale_type) return Results{};
-  const auto rank = static_cast<std::int64_t>(dims->size());
-  std::int64_t axis = node.int_attribute("axis", -1);
-  axis = axis < 0 ? axis + rank : axis;
-  if (axis < 0 || axis >= rank) return Results{};
-  // Of operands that the mean's kernels read in float32, whatever the activations are.
+  if (!scale_type) return Results{};
+  // In the type of the statistics, whatever the activations are.
   const DType wide = root->dtype();
   Value* n = s.mul(s.cast(x, wide), root);
   Value* g = s.mul(s.cast(dy, wide), s.cast(scale, wide));
-  Ints axes;
-  for (std::int64_t i = axis; i < rank; ++i) axes.push_back(i);
-  Value* sum =
-      s.op("ReduceSum", {s.mul(g, n), builder.ints(axes)}, {{"keepdims", std::int64_t{1}}});
-  std::int64_t elems = 1;
-  for (const std::int64_t i : axes) elems *= (*dims)[static_cast<std::size_t>(i)];
-  Value* mean = s.op("Div", {sum, s.number(wide, static_cast<double>(elems))});
-  Value* dx = s.mul(root, s.op("Sub", {g, s.mul(n, mean)}));
+  Value* dx = s.mul(root, s.op("Sub", {g, s.mul(n, mean_of(s, s.mul(g, n), *axes))}));
   TensorType sum_type = *scale_type;
   sum_type.dtype = wide;
   Value* dscale = typed_op(s, "SumTo", {s.mul(s.cast(dy, wide), n)}, {}, sum_type);
@@ -327,6 +339,21 @@ constexpr Entry kRules[] = {
 constexpr std::string_view kInOnnxDomain[] = {"AveragePoolGrad", "ConvGrad", "MaxPoolGrad"};
 
 }  // namespace
+
+StatusOr<Results> decompose_norm_with_root(Builder& builder, const Node& node) {
+  const Sketch s(builder, node);
+  Value *x = s.operand(0), *scale = s.operand(1);
+  const auto axes = normalised_axes(node, x);
+  if (!axes || scale == nullptr) return Results{};
+  const Type& wanted = node.result(1)->type;
+  const DType wide = wanted.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  Value* exact = s.cast(x, wide);
+  Value* square = s.add(mean_of(s, s.mul(exact, exact), *axes),
+                        s.number(wide, node.float_attribute("epsilon", 1e-5F)));
+  Value* root = s.op("Reciprocal", {s.op("Sqrt", {square})});
+  Value* y = s.mul(s.mul(exact, root), s.cast(scale, wide));
+  return Results{s.cast(y, scale->dtype()), root};
+}
 
 DecompositionRule contrib_training_rule(std::string_view op) {
   for (const Entry& entry : kRules) {

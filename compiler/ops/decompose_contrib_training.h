@@ -26,9 +26,6 @@ std::optional<TensorType> static_type(const Value* value, DType dtype);
 // Dims given by a shape operand: a constant, or Shape of a value whose dims are known.
 std::optional<std::vector<std::int64_t>> shape_given(const Value* shape);
 
-// The node's attributes, to be handed on.
-std::vector<Builder::NamedValue> attributes_of(const Node& node);
-
 // decompose_contrib_gradients.cpp
 StatusOr<Results> decompose_conv_grad(Builder& builder, const Node& node);
 StatusOr<Results> decompose_max_pool_grad(Builder& builder, const Node& node);

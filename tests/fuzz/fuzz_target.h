@@ -31,7 +31,7 @@ struct Target {
 };
 
 extern const Target load_model_target, convert_target, run_target, text_target, plan_target,
-    arrays_target, report_target, policy_target;
+    arrays_target, report_target, policy_target, ort_checkpoint_target;
 
 inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const Target* kTargets[] = {&load_model_target, &convert_target, &run_target,
                                       &text_target,       &plan_target,    &arrays_target,
-                                      &report_target,     &policy_target};
+                                      &report_target,     &policy_target,  &ort_checkpoint_target};
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
