@@ -3,6 +3,7 @@
 #include <string>
 
 #include "compiler/support/text.h"
+#include "kernels/request_check.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -30,6 +31,14 @@ StatusOr<RecurrentForm> read_recurrent_grad(const KernelRequest& request) {
     return invalid_argument(request.op + ": expected at least 6 operands");
   }
   MEZZO_ASSIGN_OR_RETURN(RecurrentForm form, read_recurrent(forward_request(request)));
+  // What is kept of all steps; dims may be large where x has no elements.
+  const double kept =
+      static_cast<double>(form.steps) * static_cast<double>(form.batch) *
+      (2.0 * static_cast<double>(form.gates) * static_cast<double>(form.hidden) +
+       5.0 * static_cast<double>(form.hidden) + 2.0 * static_cast<double>(form.input));
+  if (kept > static_cast<double>(kMaxElems)) {
+    return unimplemented(request.op + ": more gates than fit in memory");
+  }
   for (const ActivationChoice& choice : form.activations) {
     if (slope_is_told(choice)) continue;
     return unimplemented(request.op + ": attribute 'activation_alpha': no gradient for " +

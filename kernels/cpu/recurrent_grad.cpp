@@ -90,9 +90,6 @@ Prepared prepare_recurrent_grad(const KernelRequest& request, const Isa& isa) {
   if (form.hidden == 0 || form.batch == 0 || form.steps == 0 || form.input == 0) {
     return unimplemented("empty operands");
   }
-  const double gates = static_cast<double>(form.steps) * static_cast<double>(form.batch) *
-                       static_cast<double>(form.gates) * static_cast<double>(form.hidden);
-  if (gates > static_cast<double>(kMaxElems)) return unimplemented("more gates than fit in memory");
   MEZZO_RETURN_IF_ERROR(expect_packed_floats(request, 1U << kRecurrentGradLengths));
   plan.op = request.op;
   plan.math = {&isa, std::max(request.threads, 1)};

@@ -206,8 +206,12 @@ PreparedKernel prepare_linear_attention_grad(const KernelRequest& request) {
     const Dims& q = operands.in(kForward + kQ).dims;
     const Dims& v = operands.in(kForward + kV).dims;
     if (q.size() != 3 || v.size() != 3) return operands.error("expected operands of rank 3");
+    const Int width = v[2] / heads, q_heads = request.attributes.get_int("q_num_heads", 0);
+    if (q_heads < 1 || q_heads > kMaxElems / std::max<Int>(width, 1)) {
+      return operands.error("attribute 'q_num_heads' is " + std::to_string(q_heads));
+    }
     y.dtype = DType::kFloat32;
-    y.dims = {q[0], q[1], request.attributes.get_int("q_num_heads", 0) * (v[2] / heads)};
+    y.dims = {q[0], q[1], q_heads * width};
   }
   forward.outputs = {y, operands.in(1)};
   MEZZO_ASSIGN_OR_RETURN(

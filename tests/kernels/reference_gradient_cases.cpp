@@ -333,6 +333,7 @@ std::vector<GradientCase> gradient_cases() {
   add_losses(cases);
   add_pools(cases);
   add_movement(cases);
+  add_layer_cases(cases);
   return cases;
 }
 

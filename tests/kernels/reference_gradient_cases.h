@@ -32,5 +32,6 @@ struct GradientCase {
 Tensor random_tensor(const Dims& dims, bool positive = false);
 
 std::vector<GradientCase> gradient_cases();
+void add_layer_cases(std::vector<GradientCase>& cases);  // layers, images, regions, signals
 
 }  // namespace mezzo::kernels::test

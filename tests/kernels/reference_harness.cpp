@@ -282,6 +282,7 @@ const std::vector<Case>& all_cases() {
     std::vector<Case> all;
     read_cases("reference_cases.txt", all);
     read_cases("reference_cases_layers.txt", all);
+    read_cases("reference_cases_gradients.txt", all);
     return all;
   }();
   return cases;

@@ -81,7 +81,7 @@ StatusOr<std::vector<Tensor>> run(const std::string& op, const Attributes& attri
 Status run_prepared(Kernel& kernel, const std::vector<Tensor>& inputs,
                     std::vector<Tensor>& results);
 
-// One entry of reference_cases.txt or reference_cases_layers.txt.
+// One entry of reference_cases.txt, reference_cases_layers.txt or reference_cases_gradients.txt.
 struct Case {
   std::string title;  // "Conv: depthwise"
   std::string op;

@@ -189,6 +189,13 @@ TEST(Gradient, SymbolicBatches) {
       {"Softmax", {rows}, {}},
       {"ReduceMean", {image}, {{"axes", std::vector<std::int64_t>{2, 3}}}},
       {"LayerNormalization", {cube, TensorType::of(DType::kFloat32, {4})}, {}},
+      {"GridSample", {image, TensorType(DType::kFloat32, {batch, Dim(3), Dim(3), Dim(2)})}, {}},
+      {"LpPool", {image}, {{"kernel_shape", std::vector<std::int64_t>{2, 2}}}},
+      {"GlobalLpPool", {image}, {}},
+      {"LSTM",
+       {TensorType(DType::kFloat32, {Dim(5), batch, Dim(4)}),
+        TensorType::of(DType::kFloat32, {1, 12, 4}), TensorType::of(DType::kFloat32, {1, 12, 3})},
+       {{"hidden_size", std::int64_t{3}}}},
   };
   for (const Case& sample : cases) {
     SCOPED_TRACE(sample.op);
