@@ -3,13 +3,17 @@
 //    the call's parameters are that no initializer stands for is compared with what the group reads
 //    beside its own: by name, else in order.
 //
+// 3. An output layer that holds an embedding transposed reads the embedding.
+//
 // Ones and zeros that only fill a normalisation's scale and bias are noted as constants on the way.
 #include "passes/autodiff/separate_parameters.h"
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <map>
 #include <set>
+#include <span>
 
 #include "compiler/support/text.h"
 #include "passes/autodiff/exporter_notes.h"
@@ -64,6 +68,32 @@ bool is_identity_affine(const Value& value) {
                      [&](double v) { return v == (operand == 1 ? 1 : 0); });
 }
 
+// The bytes of `turned` [b,a] are those of `weight` [a,b] transposed.
+bool is_transpose(const Tensor& turned, const Tensor& weight) {
+  const std::vector<std::int64_t>& dims = weight.dims();
+  if (dims.size() != 2 || turned.dims() != std::vector<std::int64_t>{dims[1], dims[0]} ||
+      turned.dtype() != weight.dtype())
+    return false;
+  const auto bytes_of = [](const Tensor& tensor, std::vector<std::byte>& copy) {
+    const std::span<const std::byte> stored = tensor.stored_bytes();
+    if (!stored.empty()) return stored;
+    copy = tensor.copy_bytes();
+    return std::span<const std::byte>(copy);
+  };
+  std::vector<std::byte> copies[2];
+  const auto a = bytes_of(turned, copies[0]), b = bytes_of(weight, copies[1]);
+  const auto rows = static_cast<std::size_t>(dims[0]), columns = static_cast<std::size_t>(dims[1]);
+  const std::size_t size = rows * columns == 0 ? 0 : b.size() / (rows * columns);
+  if (size == 0 || a.size() != b.size()) return false;
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) {
+      if (std::memcmp(&a[(c * rows + r) * size], &b[(r * columns + c) * size], size) != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
 class Separation {
  public:
   Separation(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
@@ -76,7 +106,8 @@ class Separation {
       if (node->is("Identity") && is_weight(node->operand(0))) from_identity(*node);
     }
     for (const auto& [note, nodes] : groups()) from_notes(nodes);
-    if (made_.empty()) return false;
+    const bool tied = tie_output_layers();
+    if (made_.empty()) return tied;
     ctx_.stats.add("parameters-separated", static_cast<std::int64_t>(made_.size()));
     ctx_.records.warnings.push_back(
         "the exporter stored parameters of equal value once; " + std::to_string(made_.size()) +
@@ -104,6 +135,43 @@ class Separation {
     graph_.rename(result, graph_.unique_name(name + "/merged"));
     graph_.replace_uses(result, copy_of(weight, name));
     graph_.erase(&node);
+  }
+
+  // TorchScript's exporter transposes the weight of an output layer ahead of time; where that
+  // weight is the embedding's, the two part.
+  bool tie_output_layers() {
+    bool changed = false;
+    const std::vector<Value*> initializers = graph_.initializers();
+    for (Value* turned : initializers) {
+      if (!is_weight(turned) || !turned->name().starts_with("onnx::MatMul_")) continue;
+      for (Value* weight : initializers) {
+        const bool is_table =
+            is_weight(weight) &&
+            std::any_of(weight->uses().begin(), weight->uses().end(),
+                        [](const Use& use) { return use.node->is("Gather") && use.operand == 0; });
+        if (!is_table || has_one_value(*weight->constant()) ||
+            !is_transpose(*turned->constant(), *weight->constant()))
+          continue;
+        tie(turned, weight);
+        changed = true;
+        break;
+      }
+    }
+    return changed;
+  }
+
+  void tie(Value* turned, Value* weight) {
+    Node* first = graph_.nodes().empty() ? nullptr : graph_.nodes().front().get();
+    const std::vector<std::string> names = {graph_.unique_name(weight->name() + "/transposed")};
+    const std::vector<Value*> operands = {weight};
+    Node* transpose = graph_.add_node("Transpose", "", operands, names, first);
+    transpose->name = names[0];
+    transpose->result()->type = turned->type;
+    ctx_.records.warnings.push_back("'" + turned->name() + "' is '" + weight->name() +
+                                    "' transposed: they are trained as one, as they were tied");
+    graph_.replace_uses(turned, transpose->result());
+    if (!turned->has_uses() && !turned->is_graph_input()) graph_.erase_initializer(turned);
+    ctx_.stats.add("parameters-tied", 1);
   }
 
   // Nodes with the same note, in order.

@@ -14,6 +14,9 @@ namespace mezzo::passes {
 // ("layers.0.fc.weight", "layers.1.fc.weight"); any other sharing is a tie that was meant. A bias
 // of zeros that the exporter left out of a product comes back as well.
 //
+// The other way round, an output layer tied to the embedding, which TorchScript's exporter parts by
+// transposing it, is tied again.
+//
 // Leaves what the exporter computed with to lost_parameters() (exporter_notes.h).
 StatusOr<bool> separate_parameters(Model& model, PassContext& ctx);
 
