@@ -57,7 +57,7 @@ g (float[4,2] x) => (float[4,2] y)
 {
   a = LayerNormalization (x, "m.LayerNorm.weight", "m.LayerNorm.bias")
   y = LayerNormalization (a, "m.LayerNorm.weight", "m.LayerNorm.bias")
-})");
+})"));
   const char* calls[] = {"layer_norm(%x, %p_m_layernorm_weight, %p_m_layernorm_bias)",
                          "layer_norm(%a, %p_m_layernorm_weight, %p_m_layernorm_bias)"};
   std::size_t at = 0;
