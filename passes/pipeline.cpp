@@ -6,6 +6,7 @@
 #include "compiler/support/text.h"
 #include "passes/autodiff/adopt_backward.h"
 #include "passes/autodiff/attach_loss.h"
+#include "passes/autodiff/check_quantized.h"
 #include "passes/autodiff/differentiate.h"
 #include "passes/autodiff/expand_gradients.h"
 #include "passes/autodiff/prepare_training.h"
@@ -60,6 +61,8 @@ constexpr std::array kPasses = {
     PassInfo{"widen-weights", widen_weights, "makes an FP32 model of one with 16-bit weights"},
     PassInfo{"separate-parameters", separate_parameters,
              "undoes the sharing of parameters that were equal when exported"},
+    PassInfo{"check-quantized", check_quantized,
+             "refuses to train what quantization cuts off from the loss", kTyped},
     PassInfo{"attach-loss", attach_loss, "adds the loss that --loss names", kTyped},
     PassInfo{"inference-form", to_inference_form,
              "normalisation by running statistics, no dropout"},
@@ -182,7 +185,9 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   const bool adopted = ctx.training && !ctx.training->gradients.empty();
   std::vector<const PassInfo*> passes =
       adopted ? executable_form({"infer-shapes"}, Purpose::kInference)
-              : executable_form({"widen-weights", "separate-parameters", "infer-shapes"}, Purpose::kTraining);
+              : executable_form(
+                    {"widen-weights", "separate-parameters", "infer-shapes", "check-quantized"},
+                    Purpose::kTraining);
   if (!adopted) {
     passes.push_back(find_pass("prepare-training"));
     if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));

@@ -50,11 +50,11 @@ inline constexpr std::string_view kDecomposedKernel =
 inline constexpr std::string_view kFunctionBodyRule =
     "it has no rule of its own and must be expanded into its ONNX function body first";
 // Operators with a derivative that nobody has written down: reasons that begin with these words.
-inline constexpr std::string_view kNoRuleYet = "no gradient rule";
+inline constexpr std::string_view kNoRuleYet = "it has no gradient rule";
 inline constexpr std::string_view kNoKernelRule =
-    "no gradient rule, as the runtime has no kernel for the operator itself";
+    "it has no gradient rule, as the runtime has no kernel for it either";
 inline constexpr std::string_view kDataSizedRule =
-    "no gradient rule, as the data decide how many elements its result has";
+    "it has no gradient rule, as the data decide how many elements its result has";
 inline constexpr std::string_view kNoFloatResult = "its results are not floating-point numbers";
 inline constexpr std::string_view kNoFloatOperand =
     "it has no floating-point operand to differentiate";

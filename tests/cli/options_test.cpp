@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -312,6 +313,22 @@ TEST_F(Options, ConvertWritesAllItsFiles) {
     EXPECT_TRUE(fs::exists(file(name))) << name;
   // The input may be the output.
   expect_success({"convert", "m.onnx", "-o", "m.onnx", "--precision", "fp16"});
+}
+
+TEST_F(Options, ListOfOperatorsNeedsNoModel) {
+  const CommandResult text = expect_success({"train", "--list-ops"});
+  EXPECT_NE(text.out.find("Relu "), std::string::npos);
+  EXPECT_NE(text.out.find("by a rule of its own"), std::string::npos);
+  const json list = json::parse(expect_success({"train", "--list-ops", "--json"}).out);
+  std::map<std::string, json> ops;
+  for (const json& row : list.at("ops"))
+    ops[row.at("domain").get<std::string>() + "." + row.at("op").get<std::string>()] = row;
+  EXPECT_EQ(ops.at("ai.onnx.Relu").at("gradient"), "rule");
+  EXPECT_EQ(ops.at("ai.onnx.GroupNormalization").at("gradient"), "decomposed");
+  EXPECT_EQ(ops.at("ai.onnx.Loop").at("gradient"), "unrolled");
+  EXPECT_EQ(ops.at("ai.onnx.ArgMax").at("gradient"), "not");
+  EXPECT_EQ(ops.at("ai.onnx.ArgMax").at("reason"), "its results are not floating-point numbers");
+  EXPECT_EQ(ops.at("ai.onnx.Relu").count("reason"), 0U);
 }
 
 }  // namespace
