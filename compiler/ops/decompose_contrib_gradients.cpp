@@ -5,6 +5,7 @@
 
 #include "compiler/ops/constants.h"
 #include "compiler/ops/decompose_contrib_training.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/ops/window.h"
 
 namespace mezzo {
@@ -77,6 +78,23 @@ StatusOr<Results> decompose_conv_grad(Builder& builder, const Node& node) {
   if (wanted(0)) results[0] = typed_op(s, "ConvGradInput", {dy, w}, attributes, *x_type);
   if (wanted(1)) results[1] = typed_op(s, "ConvGradWeight", {dy, x}, attributes, *w_type);
   if (wanted(2)) results[2] = builder.mezzo_op("ConvGradBias", {dy});
+  return results;
+}
+
+// dy, x, w -> dx, dw, db, by the rule of ConvTranspose itself.
+StatusOr<Results> decompose_conv_transpose_grad(Builder& builder, const Node& node) {
+  Value *dy = node.operand(0), *x = node.operand(1), *w = node.operand(2);
+  if (!static_dims(dy) || !static_dims(x) || !static_dims(w)) return Results{};
+  std::vector<Builder::NamedValue> attributes;
+  for (const Attribute& attribute : node.attributes())
+    attributes.emplace_back(attribute.name, attribute.value);
+  Node* forward = builder.node("ConvTranspose", {x, w}, 1, std::move(attributes));
+  forward->result()->type = dy->type;
+  const auto wanted = [&](std::size_t i) { return node.result(i) != nullptr; };
+  GradientContext ctx{builder, *forward, {dy}, {wanted(0), wanted(1)}};
+  MEZZO_ASSIGN_OR_RETURN(Results results, find_op("ConvTranspose", "")->gradient(ctx));
+  results.push_back(wanted(2) ? builder.mezzo_op("ConvGradBias", {dy}) : nullptr);
+  builder.graph().erase(forward);
   return results;
 }
 

@@ -306,6 +306,7 @@ constexpr Entry kRules[] = {
     {"BroadcastGradientArgs", decompose_broadcast_axes},
     {"ConcatTraining", decompose_concat_training},
     {"ConvGrad", decompose_conv_grad},
+    {"ConvTransposeGrad", decompose_conv_transpose_grad},
     {"DivGrad", decompose_div_grad},
     {"DropoutGrad", decompose_dropout_grad},
     {"FastGeluGrad", decompose_gelu_grad},

@@ -28,6 +28,7 @@ std::optional<std::vector<std::int64_t>> shape_given(const Value* shape);
 
 // decompose_contrib_gradients.cpp
 StatusOr<Results> decompose_conv_grad(Builder& builder, const Node& node);
+StatusOr<Results> decompose_conv_transpose_grad(Builder& builder, const Node& node);
 StatusOr<Results> decompose_max_pool_grad(Builder& builder, const Node& node);
 StatusOr<Results> decompose_average_pool_grad(Builder& builder, const Node& node);
 StatusOr<Results> decompose_gather_grad(Builder& builder, const Node& node);

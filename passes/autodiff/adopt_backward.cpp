@@ -1,6 +1,7 @@
 // 1. Find the loss: a scalar output that has an initializer LOSS_grad.
 // 2. Inputs with a default become initializers.
-// 3. Training forms of normalisation and dropout (adopt_layers.h).
+// 3. Training forms of normalisation, dropout and recurrent layers (adopt_layers.h,
+//    adopt_recurrent.h).
 // 4. The seed, and sums of what depends on it.
 // 5. Accumulators give way to outputs; inputs that nothing reads any more go.
 //
@@ -21,6 +22,7 @@
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
 #include "passes/autodiff/adopt_layers.h"
+#include "passes/autodiff/adopt_recurrent.h"
 
 namespace mezzo::passes {
 namespace {
@@ -76,6 +78,7 @@ class Adopter {
       if (graph_.inputs()[i]->is_initializer()) graph_.remove_input(i);
     }
     MEZZO_RETURN_IF_ERROR(adopt_layers(graph_, builder_, ctx_));
+    MEZZO_RETURN_IF_ERROR(adopt_recurrent(graph_, builder_, ctx_));
     plant_seed(*loss);
     MEZZO_RETURN_IF_ERROR(adopt_accumulators());
     note_constants();

@@ -17,6 +17,7 @@ namespace mezzo::passes {
 // - The initializer LOSS_grad, 1, becomes the graph input `loss_gradient`.
 // - BatchNormInternal becomes BatchNormalizationTrain, its statistics the outputs `state/NAME`.
 // - Dropout in training mode is driven by the graph input `random_counter`; its gradient follows.
+// - LSTMTraining and GRUTraining become LSTM and GRU, their gradients ours.
 // - Sum of gradients becomes AddN.
 //
 // Sets ctx.training. Every other initializer counts as a constant.

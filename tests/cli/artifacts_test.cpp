@@ -287,5 +287,109 @@ TEST_F(ArtifactsTest, NamesWhatIsMissingOrContradicts) {
                  {"checkpoint: ", "'momentum1' of 'w' is missing"});
 }
 
+// Recurrent layers as the training graph has them give the gradients that differentiation gives.
+class RecurrentArtifactsTest : public CliTest {
+ protected:
+  // `operands` of the layer behind x, w, r, b; the gradient's node in `gradient`.
+  void expect_same_gradients(const std::string& forward, const std::string& training,
+                             const std::string& gradient, std::int64_t gates) {
+    const std::string h = "3", rows = std::to_string(gates * 3), both = std::to_string(gates * 6);
+    const std::string parameters = "float[1," + rows + ",2] w, float[1," + rows +
+                                   ",3] r, float[1," + both + "] b, float[1,4,3] h0";
+    const std::string open = "<ir_version: 8, opset_import: [\"\" : 17, \"com.microsoft\" : 1]>\n";
+    const auto zeros = [](std::int64_t count) {
+      std::string text = "{0";
+      for (std::int64_t i = 1; i < count; ++i) text += "," + std::to_string(i % 7 * 0.1 - 0.3);
+      return text + "}";
+    };
+    const std::string head = "forward (float[4,5,2] samples) => (float loss)";
+    write_text(file("forward.onnxtxt"),
+               open + head + " <float[1," + rows + ",2] w = " + zeros(gates * 6) + ", float[1," +
+                   rows + ",3] r = " + zeros(gates * 9) + ", float[1," + both +
+                   "] b = " + zeros(gates * 6) + ", float[1,4,3] h0 = " + zeros(12) + "> {\n" +
+                   "x = Transpose <perm = [1,0,2]> (samples)\n" + forward +
+                   "\nsquare = Mul (y, y)\nloss = ReduceSum <keepdims = 0> (square)\n}");
+    std::string frame, done, accumulators;
+    for (const std::string name : {"w", "r", "b", "h0"}) {
+      const std::string dims = name == "w"   ? "[1," + rows + ",2]"
+                               : name == "r" ? "[1," + rows + ",3]"
+                               : name == "b" ? "[1," + both + "]"
+                                             : "[1,4,3]";
+      frame += ", float" + dims + " \"" + name + "_grad.accumulation.buffer\"";
+      done += ", bool[1] " + name + "_done";
+      accumulators += name + "_done = com.microsoft.InPlaceAccumulatorV2 (\"" + name +
+                      "_grad.accumulation.buffer\", " + name + "_grad)\n";
+    }
+    write_text(file("training.onnxtxt"),
+               open + "g (float[4,5,2] samples, " + parameters + frame + ") => (float loss" + done +
+                   ") <float loss_grad = {1}, float two = {2}, int64[4] shape = {5,1,4,3}> {\n" +
+                   "x = Transpose <perm = [1,0,2]> (samples)\n" + training +
+                   "\nsquare = Mul (y, y)\nloss = ReduceSum <keepdims = 0> (square)\n" +
+                   "start = Expand (loss_grad, shape)\ntwice = Mul (y, two)\n" +
+                   "y_grad = Mul (start, twice)\n" + gradient + "\n" + accumulators + "}");
+    write_floats("samples.npz", "samples", {4, 5, 2}, numbers(40));
+    OrtCheckpoint checkpoint;
+    const auto add = [&](const std::string& name, std::vector<std::int64_t> dims,
+                         std::int64_t count) {
+      std::vector<float> values = {0};
+      for (std::int64_t i = 1; i < count; ++i)
+        values.push_back(static_cast<float>(std::stod(std::to_string(i % 7 * 0.1 - 0.3))));
+      checkpoint.trained.push_back({name, Tensor::from_floats(dims, values)});
+    };
+    add("w", {1, gates * 3, 2}, gates * 6);
+    add("r", {1, gates * 3, 3}, gates * 9);
+    add("b", {1, gates * 6}, gates * 6);
+    add("h0", {1, 4, 3}, 12);
+    ASSERT_THAT(save_ort_checkpoint(checkpoint, file("checkpoint")), IsOk());
+    for (const std::string model : {"forward", "training"}) {
+      const CommandResult result = mezzo(
+          {"train", model + ".onnxtxt", "--data", "samples.npz", "--batch-size", "4", "--steps",
+           "1", "--precision", "fp32", "--save-gradients", "1", "--out", model + "_run"});
+      ASSERT_EQ(result.status, 0) << result.err;
+    }
+    const auto want = value_or_die(runtime::NpzFile::open(file("forward_run/gradients_1.npz")));
+    const auto got = value_or_die(runtime::NpzFile::open(file("training_run/gradients_1.npz")));
+    EXPECT_EQ(got.names().size(), 4U);
+    for (const std::string& name : want.names()) {
+      const auto expected = value_or_die(want.read(name)), actual = value_or_die(got.read(name));
+      ASSERT_EQ(actual.bytes.size(), expected.bytes.size()) << name;
+      const auto* e = reinterpret_cast<const float*>(expected.bytes.data());
+      const auto* a = reinterpret_cast<const float*>(actual.bytes.data());
+      float largest = 0;
+      for (std::size_t i = 0; i < expected.bytes.size() / sizeof(float); ++i) {
+        EXPECT_NEAR(a[i], e[i], 1e-5F) << name << " " << i;
+        largest = std::max(largest, std::abs(e[i]));
+      }
+      EXPECT_GT(largest, 1e-3F) << name;
+    }
+  }
+
+  static std::vector<float> numbers(std::int64_t count) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(std::sin(static_cast<float>(i) * 1.3F));
+    return values;
+  }
+};
+
+TEST_F(RecurrentArtifactsTest, Lstm) {
+  expect_same_gradients(
+      "y, yh, yc = LSTM <hidden_size = 3> (x, w, r, b, , h0)",
+      "y, yh, yc, call, iofc = com.microsoft.LSTMTraining <hidden_size = 3> (x, w, r, b, , h0)",
+      ", w_grad, r_grad, b_grad, h0_grad = com.microsoft.LSTMGrad <hidden_size = 3> "
+      "(x, w, r, , h0, y, call, iofc, y_grad, , )",
+      4);
+}
+
+TEST_F(RecurrentArtifactsTest, Gru) {
+  expect_same_gradients(
+      "y, yh = GRU <hidden_size = 3, linear_before_reset = 1> (x, w, r, b, , h0)",
+      "y, yh, zrh = com.microsoft.GRUTraining <hidden_size = 3, linear_before_reset = 1> "
+      "(x, w, r, b, , h0)",
+      ", w_grad, r_grad, b_grad, h0_grad = com.microsoft.GRUGrad <hidden_size = 3, "
+      "linear_before_reset = 1> (x, w, r, b, , h0, y, zrh, y_grad, )",
+      3);
+}
+
 }  // namespace
 }  // namespace mezzo::test

@@ -179,6 +179,14 @@ const Case kCases[] = {
     {"conv_same_upper", "float[1,1,5] x, float[2,1,3] w, float[1,2,3] dy", "",
      "y = Conv <auto_pad = \"SAME_UPPER\", strides = [2]> (x, w)\n"
      "d_x, d_w = com.microsoft.ConvGrad <auto_pad = \"SAME_UPPER\", strides = [2]> (dy, x, w)\n"},
+    {"conv_transpose", "float[2,4,3,3] x, float[4,2,3,2] w, float[4] b, float[2,4,6,5] dy", "",
+     "y = ConvTranspose <group = 2, strides = [2,2], pads = [1,0,0,1], output_padding = [0,0]> (x, "
+     "w, b)\n"
+     "d_x, d_w, d_b = com.microsoft.ConvTransposeGrad <group = 2, strides = [2,2], pads = "
+     "[1,0,0,1]> "
+     "(dy, x, w)\n"},
+    {"conv_transpose_of_weights_alone", "float[1,2,4] x, float[2,3,3] w, float[1,3,6] dy", "",
+     "y = ConvTranspose (x, w)\n , d_w = com.microsoft.ConvTransposeGrad (dy, x, w)\n"},
     {"max_pool", "float[2,2,5,5] x, float[2,2,3,3] dy", "",
      "y, at = MaxPool <kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]> (x)\n"
      "d_x = MaxPoolGrad <kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]> (dy, at)\n"},
