@@ -51,8 +51,8 @@ Value* without_surplus(GradientContext& ctx, const Window& window) {
        ++d) {
     if (!from[d + 2].known() || !to[d + 2].known()) continue;
     const std::int64_t reached = window.strides[d] * (from[d + 2].value - 1) +
-                                 (window.kernel[d] - 1) * window.dilations[d] + 1 -
-                                 window.pads[d] - window.pads[spatial + d];
+                                 (window.kernel[d] - 1) * window.dilations[d] + 1 - window.pads[d] -
+                                 window.pads[spatial + d];
     if (to[d + 2].value - reached < window.strides[d]) continue;
     starts.push_back(0);
     ends.push_back(reached);

@@ -15,8 +15,8 @@ namespace mezzo {
 // Ours: Max, Min of many operands; Tile, DepthToSpace, SpaceToDepth, ConstantOfShape; Einsum;
 // Resize (nearest, linear) of the last two dimensions; InstanceNormalization, GroupNormalization;
 // Compress by a constant; NegativeLogLikelihoodLoss after LogSoftmax;
-// the operators of com.microsoft that decompose_contrib.cpp and decompose_contrib_training.cpp list.
-// Everything else with a function body in ONNX's schema (SwiGLU, Attention, ...): expanded by
+// the operators of com.microsoft that decompose_contrib.cpp and decompose_contrib_training.cpp
+// list. Everything else with a function body in ONNX's schema (SwiGLU, Attention, ...): expanded by
 // function_body.cpp.
 StatusOr<bool> decompose(Node& node, const Model* model);
 

@@ -36,7 +36,8 @@ std::vector<std::string> lost_parameters(const Graph& graph);
 
 // The call of the exported program that a node stems from; "" without a note.
 std::string exporter_note(const Node& node);
-// "p_net_1_weight" and so on, in the order of the call's arguments, in lower case: exporters differ.
+// "p_net_1_weight" and so on, in the order of the call's arguments, in lower case: exporters
+// differ.
 std::vector<std::string> parameters_in_note(const std::string& note);
 // How notes spell an initializer: "Net.1.weight" is "p_net_1_weight".
 std::string noted_parameter(const std::string& initializer);
