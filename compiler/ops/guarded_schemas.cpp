@@ -136,6 +136,20 @@ void check_equation(const onnx::InferenceContext& context) {
   }
 }
 
+// The schema whose inference function is to be used.
+const onnx::OpSchema* counting_windows(const onnx::OpSchema* schema,
+                                       const onnx::InferenceContext& context) {
+  constexpr int kCountsRightSince = 22;
+  const std::string& name = schema->Name();
+  const bool pools = name == "MaxPool" || name == "AveragePool" || name == "LpPool";
+  if (!pools || !schema->domain().empty() || schema->SinceVersion() >= kCountsRightSince)
+    return schema;
+  const auto* ceil_mode = context.getAttribute("ceil_mode");
+  if (ceil_mode == nullptr || ceil_mode->i() == 0) return schema;
+  const auto* newer = onnx::OpSchemaRegistry::Instance()->GetSchema(name, kCountsRightSince, "");
+  return newer == nullptr ? schema : newer;
+}
+
 void propagate(const onnx::DataPropagationFunction& function,
                onnx::DataPropagationContext& context) {
   for (std::size_t i = 0; i < context.getNumInputs(); ++i) {
@@ -158,8 +172,13 @@ const onnx::OpSchema* guard(const onnx::OpSchema* schema) {
          function = schema->GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& context) {
           check_shapes(schema->Name(), context);
           if (schema->Name() == "Einsum") check_equation(context);
-          SafeContext safe(*schema, context);
-          function(safe);
+          const onnx::OpSchema* counting = counting_windows(schema, context);
+          SafeContext safe(*counting, context);
+          if (counting == schema) {
+            function(safe);
+          } else {
+            counting->GetTypeAndShapeInferenceFunction()(safe);
+          }
         });
   }
   if (schema->has_data_propagation_function()) {

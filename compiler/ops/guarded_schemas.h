@@ -10,6 +10,8 @@
 //   int64[2^31] without any data costs a hundred gigabytes. Here a shape has at most 4096
 //   dimensions.
 // - An equation of Einsum with signs it does not know is read for ever. Here it is refused.
+// - Before opset 22 pools count, in ceil_mode, windows that begin behind the last element; PyTorch
+//   and the runtimes leave them out in every opset. Here the newest schema counts.
 // - Some forget the default that the schema gives an attribute (STFT's onesided).
 #pragma once
 

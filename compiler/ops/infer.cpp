@@ -163,19 +163,12 @@ Status contradiction(const Node& node, const std::string& why) {
   return invalid_argument(describe(node) + ": " + why + "; got " + operand_types(node));
 }
 
-// Windows of a pool that begin behind the last element are left out, by PyTorch and the runtimes in
-// every opset; the schemas before opset 22 count them in ceil_mode.
-bool counts_windows_by_newest(const Node& node) {
-  const bool pools = node.is("MaxPool") || node.is("AveragePool") || node.is("LpPool");
-  return pools && node.domain().empty() && node.int_attribute("ceil_mode", 0) != 0;
-}
-
 // The schema at the model's opset. An operator that a pass uses although the model's opset does not
 // have it yet (Gelu in an opset 17 model, for our runtime) is read by its newest schema.
 const onnx::OpSchema* schema_for(const Node& node, const Model* model) {
   const int newest = newest_opset(node.domain());
   std::int64_t opset = model ? model->opset(node.domain()) : 0;
-  if (opset <= 0 || opset > newest || counts_windows_by_newest(node)) opset = newest;
+  if (opset <= 0 || opset > newest) opset = newest;
   const auto* schema = find_schema(node.op_type(), node.domain(), static_cast<int>(opset));
   return schema ? schema : find_schema(node.op_type(), node.domain(), newest);
 }
