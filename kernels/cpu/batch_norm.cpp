@@ -1,7 +1,8 @@
 // BatchNormalization, training and inference form.
 //
 //   y = (x - mean) scale / sqrt(var + epsilon) + bias; in training with the batch's own mean and
-//   population variance, and running = old momentum + batch (1 - momentum).
+//   population variance, and running = old momentum + batch (1 - momentum), where the running
+//   variance may take the batch's unbiased one.
 //
 // Statistics take one pass over memory: mean and squared distances of blocks that stay in the
 // cache, joined as in Chan, Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for
@@ -21,6 +22,7 @@ struct Plan {
   double epsilon = 1e-5;
   double momentum = 0.9;
   bool training = false;
+  bool unbiased = false;       // variance of the batch in the running one
   std::array<DType, 5> in{};   // x, scale, bias, mean, var
   std::array<DType, 5> out{};  // y, running_mean, running_var, saved_mean, saved_inv_std
 
@@ -125,11 +127,13 @@ void finish_channel(const Plan& plan, const KernelArguments& arguments, const fl
       static_cast<double>(read_one(*plan.isa, plan.in[4], arguments.inputs[4], c));
   double mean = old_mean;
   double var = old_var;
+  double running_var = old_var;
   if (plan.training) {
     const Joined joined = plan.shape.columns ? column_statistics(plan, parts, c)
                                              : run_statistics(plan, arguments.inputs[0], c);
     mean = joined.mean;
     var = joined.m2 / joined.count;
+    running_var = plan.unbiased && joined.count > 1 ? joined.m2 / (joined.count - 1) : var;
   }
   const double inv_std = 1.0 / std::sqrt(var + plan.epsilon);
   auto* workspace = static_cast<float*>(arguments.workspace);
@@ -139,7 +143,8 @@ void finish_channel(const Plan& plan, const KernelArguments& arguments, const fl
   workspace[2 * plan.channel_floats() + c] =
       read_one(*plan.isa, plan.in[2], arguments.inputs[2], c);
   const double results[4] = {old_mean * plan.momentum + mean * (1.0 - plan.momentum),
-                             old_var * plan.momentum + var * (1.0 - plan.momentum), mean, inv_std};
+                             old_var * plan.momentum + running_var * (1.0 - plan.momentum), mean,
+                             inv_std};
   for (std::size_t k = 1; k < 5; ++k) {
     void* to = out_buffer(arguments, k);
     if (plan.out[k] == DType::kNone || to == nullptr) continue;
@@ -220,6 +225,7 @@ Prepared prepare_batch_norm(const KernelRequest& request, const Isa& isa) {
   plan.epsilon = request.attributes.get_float("epsilon", 1e-5);
   plan.momentum = request.attributes.get_float("momentum", 0.9);
   plan.training = request.attributes.get_int("training_mode", 0) == 1;
+  plan.unbiased = request.attributes.get_int("unbiased_running_var", 0) == 1;
   for (std::size_t i = 0; i < 5; ++i) {
     plan.in[i] = in_desc(request, i).dtype;
     plan.out[i] = out_desc(request, i).dtype;

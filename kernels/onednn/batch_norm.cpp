@@ -50,12 +50,16 @@ StatusOr<Forward::primitive_desc> forward_desc(const MemoryDesc& x, dnnl::prop_k
 Status add_training_results(SequenceBuilder& builder, const KernelRequest& request,
                             const Operand& mean, const Operand& variance, float epsilon) {
   const std::int64_t channels = request.inputs[0].dims[1];
-  const auto share = static_cast<float>(request.attributes.get_float("momentum", 0.9));
+  const double share = request.attributes.get_float("momentum", 0.9);
+  const auto count = static_cast<double>(request.inputs[0].elems() / channels);
+  const bool unbiased = request.attributes.get_int("unbiased_running_var", 0) == 1 && count > 1;
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     if (!wants(request, i)) continue;
     MEZZO_ASSIGN_OR_RETURN(const Operand old, vector_input(builder, request, i + 2, channels));
     const Operand running = vector_place(builder, request, i, channels);
-    add_running(builder, old, i == 1 ? mean : variance, running, channels, share);
+    const double correction = unbiased && i == 2 ? count / (count - 1) : 1.0;
+    add_running(builder, old, i == 1 ? mean : variance, running, channels,
+                static_cast<float>(share), static_cast<float>((1.0 - share) * correction));
     MEZZO_RETURN_IF_ERROR(store_vector(builder, request, running, i, channels));
   }
   MEZZO_RETURN_IF_ERROR(store_vector(builder, request, mean, 3, channels));

@@ -63,13 +63,13 @@ void add_variance(SequenceBuilder& builder, const Operand& inv_std, const Operan
 }
 
 void add_running(SequenceBuilder& builder, const Operand& old, const Operand& batch,
-                 const Operand& to, std::int64_t elems, float share) {
+                 const Operand& to, std::int64_t elems, float share, float batch_share) {
   builder.add({old.buffer, batch.buffer, to.buffer}, [=](std::span<void* const> at) {
     const auto* before = static_cast<const float*>(at[0]);
     const auto* now = static_cast<const float*>(at[1]);
     auto* after = static_cast<float*>(at[2]);
     for (std::int64_t i = 0; i < elems; ++i) {
-      after[i] = before[i] * share + now[i] * (1.0F - share);
+      after[i] = before[i] * share + now[i] * batch_share;
     }
     return ok_status();
   });

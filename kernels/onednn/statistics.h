@@ -28,9 +28,9 @@ void add_inv_std(SequenceBuilder& builder, const Operand& variance, const Operan
 void add_variance(SequenceBuilder& builder, const Operand& inv_std, const Operand& variance,
                   std::int64_t elems);
 
-// to = share old + (1 - share) batch
+// to = share old + batch_share batch
 void add_running(SequenceBuilder& builder, const Operand& old, const Operand& batch,
-                 const Operand& to, std::int64_t elems, float share);
+                 const Operand& to, std::int64_t elems, float share, float batch_share);
 
 // True if result i is there and wanted.
 bool wants(const KernelRequest& request, std::size_t i);

@@ -61,6 +61,7 @@ struct BatchNorm {
   double epsilon;
   double momentum;
   bool training;
+  double correction;  // of the batch's variance in the running one
   Elements x, scale, bias, mean, variance;
   Elements y;
   std::vector<Elements> saved;  // running_mean, running_var, saved_mean, saved_inv_std
@@ -77,9 +78,10 @@ struct BatchNorm {
       y.write<double>(arguments.outputs[0], i,
                       (x.read<double>(in[0], i) - used.mean) * factor + offset);
     });
-    const double values[4] = {old.mean * momentum + used.mean * (1.0 - momentum),
-                              old.variance * momentum + used.variance * (1.0 - momentum), used.mean,
-                              inv_std};
+    const double values[4] = {
+        old.mean * momentum + used.mean * (1.0 - momentum),
+        old.variance * momentum + used.variance * correction * (1.0 - momentum), used.mean,
+        inv_std};
     for (std::size_t k = 0; k < 4; ++k) {
       if (wanted[k]) saved[k].write<double>(arguments.outputs[k + 1], c, values[k]);
     }
@@ -101,8 +103,9 @@ Status expect_vectors(const Operands& operands, std::size_t in_from, std::size_t
 }  // namespace
 
 // Results 1 to 4 exist with training_mode = 1 only, each may be left out:
-//   running_mean = mean momentum + batch mean (1 - momentum), running_var likewise,
-//   saved_mean and saved_inv_std of the batch, for the gradient.
+//   running_mean = mean momentum + batch mean (1 - momentum), running_var likewise (with the
+//   batch's variance times n / (n - 1) if unbiased_running_var = 1 and n > 1), saved_mean and
+//   saved_inv_std of the batch, for the gradient.
 PreparedKernel prepare_batch_norm(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(
       const Operands operands,
@@ -114,6 +117,7 @@ PreparedKernel prepare_batch_norm(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
   MEZZO_RETURN_IF_ERROR(expect_vectors(operands, 1, 4, 1, 4, dims[1]));
   MEZZO_ASSIGN_OR_RETURN(const bool training, operands.flag("training_mode", false));
+  MEZZO_ASSIGN_OR_RETURN(const bool unbiased, operands.flag("unbiased_running_var", false));
   std::array<bool, 4> wanted{};
   std::vector<Elements> saved;
   for (std::size_t k = 0; k < 4; ++k) {
@@ -127,10 +131,12 @@ PreparedKernel prepare_batch_norm(const KernelRequest& request) {
   if (training && planes.channels > 0 && planes.per_channel() == 0) {
     return operands.in_error(0, "no elements to take statistics over in " + format_dims(dims));
   }
+  const auto count = static_cast<double>(planes.per_channel());
+  const double correction = unbiased && count > 1 ? count / (count - 1) : 1.0;
   return make_kernel(
       [norm =
            BatchNorm{planes, request.attributes.get_float("epsilon", 1e-5),
-                     request.attributes.get_float("momentum", 0.9), training,
+                     request.attributes.get_float("momentum", 0.9), training, correction,
                      Elements(operands.in(0)), Elements(operands.in(1)), Elements(operands.in(2)),
                      Elements(operands.in(3)), Elements(operands.in(4)), Elements(operands.out(0)),
                      std::move(saved), wanted}](const KernelArguments& arguments) {

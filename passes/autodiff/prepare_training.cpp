@@ -60,7 +60,8 @@ class Preparer {
     builder_.set_scope(node.name.empty() ? "batch_norm" : node.name);
     Node* train = builder_.node("BatchNormalizationTrain", operands, 5,
                                 {{"epsilon", node.float_attribute("epsilon", 1e-5F)},
-                                 {"momentum", node.float_attribute("momentum", 0.9F)}},
+                                 {"momentum", node.float_attribute("momentum", 0.9F)},
+                                 {"unbiased_running_var", std::int64_t{1}}},
                                 kMezzoDomain);
     train->metadata = node.metadata;
     // Results 1 and 2 in training form are the new statistics; older opsets' further results are

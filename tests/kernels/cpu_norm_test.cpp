@@ -143,6 +143,7 @@ TEST(CpuNorm, BatchNormalization) {
     test.request.attributes.set("training_mode", std::int64_t{training ? 1 : 0});
     test.request.attributes.set("epsilon", 1e-3);
     test.request.attributes.set("momentum", 0.8);
+    test.request.attributes.set("unbiased_running_var", std::int64_t{round % 2});
     test.request.inputs = {tensor(draw_float(engine), dims, layout)};
     test.request.outputs = {tensor(draw_float(engine), dims, layout)};
     for (int i = 0; i < 4; ++i) {

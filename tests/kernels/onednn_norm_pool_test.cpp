@@ -98,6 +98,7 @@ void NormCase::batch_training() {
   request.attributes.set("training_mode", std::int64_t{1});
   request.attributes.set("momentum", 0.75);
   request.attributes.set("epsilon", 1e-3);
+  request.attributes.set("unbiased_running_var", std::int64_t{pick(random_, 0, 1)});
   request.inputs = {
       {direct_dtype_, x_, layout_}, per_channel, per_channel, per_channel, per_channel};
   request.outputs = {
