@@ -9,6 +9,7 @@
 #include "passes/autodiff/check_quantized.h"
 #include "passes/autodiff/differentiate.h"
 #include "passes/autodiff/expand_gradients.h"
+#include "passes/autodiff/heed_notes.h"
 #include "passes/autodiff/prepare_training.h"
 #include "passes/autodiff/separate_parameters.h"
 #include "passes/autodiff/widen_weights.h"
@@ -52,6 +53,8 @@ constexpr std::array kPasses = {
              "puts the elements of known sequences in the place of their readers"},
     PassInfo{"expand-gradients", expand_gradients,
              "spells out the operator Gradient of ONNX's training preview"},
+    PassInfo{"heed-notes", heed_notes,
+             "adds what torch.export leaves out but notes: detach, padding rows, smoothed labels"},
     PassInfo{"decompose", decompose, "spells out operators that have no kernel"},
     PassInfo{"decompose-for-gradient", decompose_for_gradient,
              "spells out operators that have no gradient rule"},
@@ -185,9 +188,9 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   const bool adopted = ctx.training && !ctx.training->gradients.empty();
   std::vector<const PassInfo*> passes =
       adopted ? executable_form({"infer-shapes"}, Purpose::kInference)
-              : executable_form(
-                    {"widen-weights", "separate-parameters", "infer-shapes", "check-quantized"},
-                    Purpose::kTraining);
+              : executable_form({"widen-weights", "separate-parameters", "infer-shapes",
+                                 "heed-notes", "check-quantized"},
+                                Purpose::kTraining);
   if (!adopted) {
     passes.push_back(find_pass("prepare-training"));
     if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
@@ -228,14 +231,14 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes;
   if (ctx.padding.multiple > 0) {
     // Parameters are shared with the training phases: the same passes pad them alike.
-    passes = executable_form({"widen-weights", "separate-parameters", "infer-shapes"},
+    passes = executable_form({"widen-weights", "separate-parameters", "infer-shapes", "heed-notes"},
                              Purpose::kTraining);
     for (const PassInfo* pass : by_name({"prepare-training", "pad-channels", "inference-form"}))
       passes.push_back(pass);
   } else {
-    passes =
-        executable_form({"widen-weights", "separate-parameters", "infer-shapes", "inference-form"},
-                        Purpose::kEvaluation);
+    passes = executable_form(
+        {"widen-weights", "separate-parameters", "infer-shapes", "heed-notes", "inference-form"},
+        Purpose::kEvaluation);
   }
   for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
   return passes;

@@ -4,6 +4,7 @@
 #include "compiler/ops/contraction_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
+#include "compiler/ops/lowering_helpers.h"
 #include "compiler/ops/mezzo_rules.h"
 #include "compiler/ops/norm_rules.h"
 #include "compiler/ops/random_rules.h"
@@ -88,6 +89,15 @@ constexpr OpDef kMezzoOps[] = {
      .padding = kKeepsZero,
      .infer_types = infer_like_operand0,
      .gradient = grad_from_operand},
+    // The operand itself, which takes no gradient: PyTorch's detach.
+    {.name = "StopGradient",
+     .domain = kMezzoDomain,
+     .precision = kClear,
+     .no_gradient_operands = bits(0),
+     .padding = kKeepsZero,
+     .infer_types = infer_like_operand0,
+     .not_differentiable = "it is there to stop gradients",
+     .lower = lower_alias},
     // Another memory layout of the same elements.
     {.name = "Reorder",
      .domain = kMezzoDomain,

@@ -60,6 +60,31 @@ std::string module_of(const Node& node) {
 
 std::string exporter_note(const Node& node) { return metadata_of(node, kCallNote); }
 
+NotedCall noted_call(const Node& node) {
+  constexpr std::string_view kTarget = "call_function[target=", kArguments = "](args = (";
+  const std::string note = exporter_note(node);
+  const std::size_t target = note.find(kTarget);
+  if (target == std::string::npos) return {};
+  const std::size_t name = target + kTarget.size(), end = note.find(kArguments, name);
+  if (end == std::string::npos) return {};
+  NotedCall call{note.substr(name, end - name), {}};
+  int depth = 0;  // of brackets: a list is one argument
+  std::string argument;
+  for (std::size_t at = end + kArguments.size(); at < note.size(); ++at) {
+    const char c = note[at];
+    if (depth == 0 && (c == ',' || c == ')')) {
+      if (!argument.empty()) call.arguments.push_back(argument);
+      argument.clear();
+      if (c == ')') break;
+      continue;
+    }
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    if (c != ' ' || !argument.empty()) argument += c;
+  }
+  return call;
+}
+
 std::vector<std::string> parameters_in_note(const std::string& note) {
   std::vector<std::string> names;
   for (std::size_t at = note.find("%p_"); at != std::string::npos; at = note.find("%p_", at + 1)) {

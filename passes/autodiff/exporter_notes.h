@@ -36,6 +36,15 @@ std::vector<std::string> lost_parameters(const Graph& graph);
 
 // The call of the exported program that a node stems from; "" without a note.
 std::string exporter_note(const Node& node);
+
+// The call that such a note tells of: "torch.ops.aten.embedding.default" and the arguments as
+// written, "%p_e_weight", "%ids", "0". Empty for other notes.
+struct NotedCall {
+  std::string target;
+  std::vector<std::string> arguments;
+};
+NotedCall noted_call(const Node& node);
+
 // "p_net_1_weight" and so on, in the order of the call's arguments, in lower case: exporters
 // differ.
 std::vector<std::string> parameters_in_note(const std::string& note);

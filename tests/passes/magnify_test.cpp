@@ -85,7 +85,8 @@ TEST(Magnified, VarianceAsADifferenceOfSquares) {
     const Decisions out = decide(graph, DType::kBFloat16);
     EXPECT_FALSE(out.low(node)) << node;
     EXPECT_EQ(out.of(node).rule, Rule::kRange) << out.cause(node);
-    EXPECT_THAT(out.cause(node), HasSubstr("takes a product of means from a mean of products")) << node;
+    EXPECT_THAT(out.cause(node), HasSubstr("takes a product of means from a mean of products"))
+        << node;
   }
   expect_low(graph, "mm");
 }

@@ -91,6 +91,10 @@ FAMILIES = {
     "experts": (text.Experts, lambda d: {"ids": d.labels(40, 10), "labels": d.labels(40, 10)}, 0.02),
 }
 
+# TorchScript's exporter refuses it, or forgets without a note.
+NEEDS_NOTES = {"distilled"}
+FAMILIES["distilled"] = (text.Distilled, lambda d: {"ids": d.padded(40, 10), "labels": d.labels(8)}, 0.1)
+
 
 def train_torch(model, data, lr, low=None):
     """Losses, gradient norms, and the gradients of the first step by name."""
@@ -169,6 +173,8 @@ class Relatives(unittest.TestCase):
             arrays = Path(folder, "data.npz")
             np.savez(arrays, **{key: array.numpy() for key, array in data.items()})
             for exporter, options in EXPORTS.items():
+                if exporter != "dynamo" and name in NEEDS_NOTES:
+                    continue
                 path = Path(folder, f"{exporter}.onnx")
                 export(model, data, path, options)
                 with self.subTest(exporter=exporter, precision="fp32"):

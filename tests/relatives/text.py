@@ -203,3 +203,18 @@ class Experts(nn.Module):
         x = x + (gates[..., None] * torch.einsum("bteh,ehd->bted", hidden, self.down)).sum(2)
         balance = (shares.mean((0, 1)) ** 2).sum() * 4
         return F.cross_entropy(self.head(self.norm(x)).transpose(1, 2), labels) + 0.01 * balance
+
+
+class Distilled(nn.Module):
+    """What ONNX files do not say but the exporter's notes do: detach, padding_idx, label smoothing."""
+
+    def __init__(self, width=24, vocabulary=40):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width, padding_idx=0)
+        self.student, self.teacher = nn.Linear(width, 8), nn.Linear(width, 8)
+
+    def forward(self, ids, labels):
+        x = self.embedding(ids).mean(1)
+        student, teacher = self.student(x), self.teacher(x.detach())
+        distance = F.mse_loss(student, teacher.detach())
+        return distance + F.cross_entropy(student, labels, label_smoothing=0.1) + F.cross_entropy(teacher, labels)

@@ -126,7 +126,7 @@ const Trap kTraps[] = {
      .x = 80,
      .more =
          [](ModelText& m) { m.filled("c_0447", {}, 0.044715F).filled("c_0797", {}, 0.79788456F); }},
-    {.title = "attention_scale_behind_the_product",
+    {.title = "large_product_times_a_tiny_scale",
      .nodes = "ht = Transpose<perm = [1, 0]>(h)\ns = MatMul(h, ht)\nc = Mul(s, c_scale)\n"
               "p = Softmax(c)\ny = MatMul(p, t)\nd = Mul(y, y)\nloss = ReduceMean<keepdims = 0>(d)",
      .x = 200,
