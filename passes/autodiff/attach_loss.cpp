@@ -8,38 +8,16 @@
 #include "passes/autodiff/attach_loss.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <set>
 
 #include "compiler/ir/builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
+#include "passes/autodiff/loss_shapes.h"
 #include "passes/autodiff/loss_terms.h"
 
 namespace mezzo::passes {
 namespace {
-
-using Dims = std::vector<std::int64_t>;
-
-Dims without(const Dims& dims, std::size_t axis) {
-  Dims rest = dims;
-  rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
-  return rest;
-}
-
-// The same shape, dimensions of 1 aside: elements then lie in the same order.
-bool is_like(const Dims& a, const Dims& b) {
-  const auto squeezed = [](Dims dims) {
-    dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
-    return dims;
-  };
-  return squeezed(a) == squeezed(b);
-}
-
-std::int64_t product(const Dims& dims) {
-  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 bool only_reshapes(const Node& node) {
   return node.is("Identity") || node.is("Reshape") || node.is("Squeeze") || node.is("Unsqueeze") ||
@@ -115,7 +93,7 @@ class LossAttacher {
     return ok_status();
   }
 
-  static Status check_output(const Value& output) {
+  Status check_output(const Value& output) const {
     const std::string where = "output '" + printable(output.name()) + "': ";
     if (!is_floating(output.dtype())) {
       return invalid_argument(where + "expected floating-point numbers to score, got " +
@@ -130,6 +108,13 @@ class LossAttacher {
       return invalid_argument(where +
                               "expected a batch of values to score, got a scalar. Hint: "
                               "where it is the loss, leave --loss away");
+    }
+    const std::int64_t rows = output.tensor_type().dims()[0];
+    if (options_.batch_size > 0 && rows % options_.batch_size != 0) {
+      return invalid_argument(where + "expected batches of " + std::to_string(options_.batch_size) +
+                              " along its first axis, got " + to_string(output.type) +
+                              ". Hint: the graph fixes a size, most likely in a Reshape; use that "
+                              "batch size, or export with a symbolic batch dimension");
     }
     return ok_status();
   }
@@ -185,20 +170,13 @@ class LossAttacher {
     return input != nullptr && input->is_graph_input() ? input->dtype() : array.dtype;
   }
 
-  Status misfit(const std::string& what, const std::string& name, const std::string& expected,
-                DType dtype, const Dims& got) const {
-    return invalid_argument(what + " '" + printable(name) + "': expected " + expected +
-                            " for output '" + printable(outputs_[0]->name()) + "' " +
-                            to_string(outputs_[0]->type) + ", got " +
-                            to_string(TensorType::of(dtype, got)) + " per batch");
-  }
-
   // A floating-point target of the shape `wanted`.
   StatusOr<Value*> float_target(const Dims& wanted) {
     Dims dims = array_dims(options_.target, options_.target_array, wanted);
     if (dims.empty()) dims = wanted;
     if (!is_like(dims, wanted)) {
-      return misfit("target", options_.target, to_string(TensorType::of(DType::kFloat32, wanted)),
+      return misfit("target", options_.target, *outputs_[0],
+                    to_string(TensorType::of(DType::kFloat32, wanted)),
                     array_dtype(options_.target, options_.target_array), dims);
     }
     MEZZO_ASSIGN_OR_RETURN(Value* const value,
@@ -216,7 +194,7 @@ class LossAttacher {
     const bool fits =
         is_like(dims, wanted) || (wanted.size() == 1 && product(dims) == product(wanted));
     if (!fits) {
-      return misfit("padding mask", options_.padding_mask,
+      return misfit("padding mask", options_.padding_mask, *outputs_[0],
                     to_string(TensorType::of(DType::kFloat32, wanted)),
                     array_dtype(options_.padding_mask, options_.mask_array), dims);
     }
@@ -226,67 +204,6 @@ class LossAttacher {
   }
 
   // --- cross-entropy
-
-  struct ClassPlace {
-    std::size_t axis = 1;
-    bool soft = false;  // targets are probabilities
-    Dims labels;        // their shape per batch
-  };
-
-  StatusOr<ClassPlace> find_classes(const Dims& output) {
-    const DType dtype = array_dtype(options_.target, options_.target_array);
-    ClassPlace place;
-    place.labels = array_dims(options_.target, options_.target_array, output);
-    const std::size_t rank = output.size();
-    std::vector<std::size_t> candidates = {1};
-    if (rank > 2) candidates.push_back(rank - 1);
-    if (options_.class_axis) {
-      const int axis = *options_.class_axis < 0 ? *options_.class_axis + static_cast<int>(rank)
-                                                : *options_.class_axis;
-      if (axis != 1 && axis != static_cast<int>(rank) - 1) {
-        return invalid_argument("--class-axis " + std::to_string(*options_.class_axis) +
-                                ": expected 1 or the last axis of output '" +
-                                printable(outputs_[0]->name()) + "' " +
-                                to_string(outputs_[0]->type));
-      }
-      candidates = {static_cast<std::size_t>(axis)};
-    }
-    if (rank < 2) {
-      return invalid_argument("output '" + printable(outputs_[0]->name()) +
-                              "': expected scores of classes, [N,C,...] or [N,...,C], got " +
-                              to_string(outputs_[0]->type) + ". Hint: --loss bce takes one value");
-    }
-    place.axis = candidates[0];
-    if (place.labels.empty()) {
-      place.labels = without(output, place.axis);
-      return place;
-    }
-    if (place.labels == output && is_floating(dtype)) {
-      place.soft = true;
-      return place;
-    }
-    std::vector<std::size_t> fitting;
-    for (const std::size_t axis : candidates) {
-      const Dims places = without(output, axis);
-      if (is_like(place.labels, places) || (rank == 2 && product(place.labels) == output[0]))
-        fitting.push_back(axis);
-    }
-    if (fitting.empty() || is_floating(dtype)) {
-      std::string expected;
-      for (const std::size_t axis : candidates) {
-        expected += (expected.empty() ? "class numbers int64" : " or int64") +
-                    format_dims(without(output, axis));
-      }
-      return misfit("target", options_.target, expected + " (or probabilities of its shape)", dtype,
-                    place.labels);
-    }
-    place.axis = fitting[0];
-    if (fitting.size() > 1) {
-      note("output '" + outputs_[0]->name() + "': classes may lie along axis 1 or " +
-           std::to_string(rank - 1) + "; axis 1 is taken, as PyTorch does. Hint: --class-axis");
-    }
-    return place;
-  }
 
   // What the scores are the Softmax or LogSoftmax of along the class axis; else the scores.
   Value* before_softmax(Value* scores, std::size_t axis) {
@@ -311,18 +228,21 @@ class LossAttacher {
 
   StatusOr<Value*> cross_entropy() {
     const Dims output = outputs_[0]->tensor_type().dims();
-    MEZZO_ASSIGN_OR_RETURN(const ClassPlace place, find_classes(output));
+    const ArrayShape target = {array_dtype(options_.target, options_.target_array),
+                               array_dims(options_.target, options_.target_array, output)};
+    MEZZO_ASSIGN_OR_RETURN(const ClassPlace place,
+                           find_classes(*outputs_[0], target, options_, ctx_.records.warnings));
     MEZZO_RETURN_IF_ERROR(
         check_class_count(options_.class_weights, output[place.axis], "--class-weights"));
     LossTerms::CrossEntropy given;
     given.scores = terms_.as_float(before_softmax(outputs_[0], place.axis));
     // The class axis comes second: places before a last one become one axis.
-    Dims scores = output, places = without(output, place.axis);
+    Dims scores = output, places = without_axis(output, place.axis);
     const bool flattened = place.axis != 1;
     if (flattened) scores = {product(places), output[place.axis]};
     if (flattened) places = {scores[0]};
     given.scores = terms_.reshape(given.scores, scores);
-    MEZZO_ASSIGN_OR_RETURN(given.mask, mask(without(output, place.axis), false));
+    MEZZO_ASSIGN_OR_RETURN(given.mask, mask(without_axis(output, place.axis), false));
     if (given.mask != nullptr) given.mask = terms_.reshape(given.mask, places);
     given.class_weights = options_.class_weights;
     given.label_smoothing = options_.label_smoothing;
@@ -390,7 +310,7 @@ class LossAttacher {
     }
     Value* output = terms_.as_float(outputs_[0]);
     MEZZO_ASSIGN_OR_RETURN(Value* const target, float_target(dims));
-    MEZZO_ASSIGN_OR_RETURN(Value* const weights, mask(without(dims, dims.size() - 1), true));
+    MEZZO_ASSIGN_OR_RETURN(Value* const weights, mask(without_axis(dims, dims.size() - 1), true));
     return terms_.mean(terms_.cosine_distance(output, target), weights);
   }
 

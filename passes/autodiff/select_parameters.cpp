@@ -150,6 +150,27 @@ StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts
   return patterns;
 }
 
+// A pattern of --train that means integers alone is a misunderstanding.
+Status check_trainable(const std::vector<Pattern>& train, const std::vector<std::string>& texts,
+                       const Graph& graph) {
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    const Value* integers = nullptr;
+    bool any = false;
+    for (const Value* value : graph.initializers()) {
+      if (!train[i].matches(value->name())) continue;
+      any = any || is_floating(value->dtype());
+      integers = value;
+    }
+    if (any || integers == nullptr) continue;
+    return invalid_argument(
+        "--train '" + texts[i] + "': expected floating-point parameters, got '" + integers->name() +
+        "' " + to_string(integers->type) +
+        (integers->uses().empty() ? std::string()
+                                  : " of " + describe(*integers->uses().front().node)));
+  }
+  return ok_status();
+}
+
 bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const Pattern& p) { return p.matches(name); });
@@ -190,6 +211,7 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
                                                          const std::set<std::string>& computed) {
   MEZZO_ASSIGN_OR_RETURN(const auto freeze, compile_all(options.freeze, "--freeze", graph));
   MEZZO_ASSIGN_OR_RETURN(const auto train, compile_all(options.train, "--train", graph));
+  MEZZO_RETURN_IF_ERROR(check_trainable(train, options.train, graph));
   const std::set<std::string> chosen(options.parameters.begin(), options.parameters.end());
   const auto kinds = noted_kinds(graph);
   const ValueSet used = influences(loss);

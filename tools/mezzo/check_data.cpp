@@ -7,6 +7,7 @@
 #include "compiler/support/dtype.h"
 #include "compiler/support/text.h"
 #include "runtime/io/npz.h"
+#include "runtime/train/element_cast.h"
 
 namespace mezzo::cli {
 namespace {
@@ -56,15 +57,16 @@ std::optional<IndexRange> demanded(const proto::Plan& plan, const proto::Step& s
   return std::nullopt;
 }
 
+// `weights`: of each value in the mean; those of 0 are not looked at. Empty: all are.
 template <typename Index>
 Status check_values(const runtime::NpzFile& file, const runtime::ArrayInfo& array,
-                    const IndexRange& range) {
+                    const IndexRange& range, const std::vector<float>& weights) {
   MEZZO_ASSIGN_OR_RETURN(const runtime::ArrayData data,
                          file.read(array.name, runtime::Alignment::kAny));
   for (std::uint64_t i = 0; i < array.elems; ++i) {
     Index value{};
     std::memcpy(&value, data.bytes.data() + i * sizeof value, sizeof value);
-    if (range.holds(value)) continue;
+    if (range.holds(value) || (!weights.empty() && weights[i] == 0)) continue;
     const std::uint64_t per_sample = array.elems / static_cast<std::uint64_t>(array.shape[0]);
     return invalid_argument(
         printable(file.path()) + ": array '" + printable(array.name) + "', sample " +
@@ -77,6 +79,19 @@ Status check_values(const runtime::NpzFile& file, const runtime::ArrayInfo& arra
   return ok_status();
 }
 
+Status check_array(const runtime::NpzFile& file, const runtime::ArrayInfo& array,
+                   const IndexRange& range, const std::vector<float>& weights = {}) {
+  const auto check = [&]<typename Index>(Index) {
+    return check_values<Index>(file, array, range, weights);
+  };
+  if (array.dtype == DType::kInt64) return check(std::int64_t{});
+  if (array.dtype == DType::kInt32) return check(std::int32_t{});
+  if (array.dtype == DType::kUInt8) return check(std::uint8_t{});
+  if (array.dtype == DType::kInt16) return check(std::int16_t{});
+  if (array.dtype == DType::kInt8) return check(std::int8_t{});
+  return ok_status();
+}
+
 Status check_input(const proto::Plan& plan, const runtime::NpzFile& file, const proto::Port& port,
                    const IndexRange& range) {
   const runtime::ArrayInfo* array = file.find(port.name());
@@ -84,12 +99,7 @@ Status check_input(const proto::Plan& plan, const runtime::NpzFile& file, const 
   // A file may hold another type than the graph takes; what does not fit that is found elsewhere.
   const auto wanted = static_cast<DType>(plan.tensors(port.tensor()).dtype());
   if (wanted != DType::kInt64 && wanted != DType::kInt32) return ok_status();
-  if (array->dtype == DType::kInt64) return check_values<std::int64_t>(file, *array, range);
-  if (array->dtype == DType::kInt32) return check_values<std::int32_t>(file, *array, range);
-  if (array->dtype == DType::kUInt8) return check_values<std::uint8_t>(file, *array, range);
-  if (array->dtype == DType::kInt16) return check_values<std::int16_t>(file, *array, range);
-  if (array->dtype == DType::kInt8) return check_values<std::int8_t>(file, *array, range);
-  return ok_status();
+  return check_array(file, *array, range);
 }
 
 }  // namespace
@@ -105,6 +115,32 @@ Status check_index_inputs(const proto::Plan& plan, const std::string& path) {
         const std::optional<IndexRange> range = demanded(plan, step);
         if (range) MEZZO_RETURN_IF_ERROR(check_input(plan, file, port, *range));
       }
+    }
+  }
+  return ok_status();
+}
+
+Status check_masked_labels(const proto::Plan& plan, const std::string& path,
+                           const passes::LossOptions& loss) {
+  if (loss.kind != passes::LossKind::kCrossEntropy || loss.padding_mask.empty()) return ok_status();
+  MEZZO_ASSIGN_OR_RETURN(const runtime::NpzFile file, runtime::NpzFile::open(path));
+  const runtime::ArrayInfo* labels = file.find(loss.target);
+  const runtime::ArrayInfo* mask = file.find(loss.padding_mask);
+  if (labels == nullptr || mask == nullptr || labels->elems != mask->elems || labels->elems == 0)
+    return ok_status();
+  const runtime::CastFunction cast = runtime::element_cast(mask->dtype, DType::kFloat32);
+  if (cast == nullptr) return ok_status();
+  MEZZO_ASSIGN_OR_RETURN(const runtime::ArrayData data,
+                         file.read(mask->name, runtime::Alignment::kAny));
+  std::vector<float> weights(static_cast<std::size_t>(mask->elems));
+  cast(data.bytes.data(), reinterpret_cast<std::byte*>(weights.data()),
+       static_cast<std::int64_t>(weights.size()));
+  for (const proto::Phase& phase : plan.phases()) {
+    if (phase.kind() != proto::PHASE_FORWARD) continue;
+    for (const proto::Step& step : phase.steps()) {
+      if (step.op() != "SoftmaxCrossEntropyLoss" || step.inputs_size() < 2) continue;
+      const std::optional<IndexRange> range = demanded(plan, step);
+      if (range) MEZZO_RETURN_IF_ERROR(check_array(file, *labels, *range, weights));
     }
   }
   return ok_status();

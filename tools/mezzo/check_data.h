@@ -5,6 +5,7 @@
 
 #include "compiler/plan/plan.pb.h"
 #include "compiler/support/status.h"
+#include "passes/autodiff/loss_options.h"
 
 namespace mezzo::cli {
 
@@ -15,5 +16,9 @@ namespace mezzo::cli {
 // Only inputs that such a node reads as they are; values computed from inputs are checked by the
 // kernels. REQUIRES: the plan is checked; `path` opens as a data set for it.
 Status check_index_inputs(const proto::Plan& plan, const std::string& path);
+
+// The same for labels that --padding-mask makes computed values of: those whose weight is not 0.
+Status check_masked_labels(const proto::Plan& plan, const std::string& path,
+                           const passes::LossOptions& loss);
 
 }  // namespace mezzo::cli

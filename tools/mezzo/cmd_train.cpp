@@ -32,6 +32,7 @@ struct TrainCommand {
   ModelWeights model_weights;
   TrainingModel loaded;
   ModelTraining own_training;
+  passes::LossOptions loss;       // that is added to the graph
   ResidentBytes resident_before;  // when the executor was made
 
   Status run();
@@ -133,8 +134,9 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   MEZZO_ASSIGN_OR_RETURN(const auto frozen,
                          frozen_patterns(options.update.rules(), model_weights.names.all));
   compile.training.freeze.insert(compile.training.freeze.end(), frozen.begin(), frozen.end());
-  MEZZO_ASSIGN_OR_RETURN(compile.loss, options.loss.resolve(options.data, options.batch_size,
-                                                            loaded.model->graph.get()));
+  MEZZO_ASSIGN_OR_RETURN(
+      loss, options.loss.resolve(options.data, options.batch_size, loaded.model->graph.get()));
+  compile.loss = loss;
   MEZZO_ASSIGN_OR_RETURN(Compiled compiled,
                          compile_loaded(std::move(loaded.model), options.model, compile));
   std::vector<std::string> notes = own_training.notes;
@@ -145,8 +147,8 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
                          options.update.groups(options.trainer.optimizer, model_weights.names));
   if (own_training.recipe && options.given.count("--optimizer") == 0) {
-      MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
-                             options.groups_of(*own_training.recipe, compiled.trained));
+    MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
+                           options.groups_of(*own_training.recipe, compiled.trained));
   }
   options.trainer.fixed = model_weights.fixed(*compiled.plan());
   return compiled;
@@ -162,6 +164,7 @@ StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
         runtime::Dataset::open(options.eval_data, runtime::input_expectations(plan), data)
             .status());
     MEZZO_RETURN_IF_ERROR(check_index_inputs(plan, options.eval_data));
+    MEZZO_RETURN_IF_ERROR(check_masked_labels(plan, options.eval_data, loss));
   }
   data.shuffle = !options.no_shuffle;
   data.seed = options.trainer.seed;
@@ -169,6 +172,7 @@ StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
       runtime::Dataset dataset,
       runtime::Dataset::open(options.data, runtime::input_expectations(plan), data));
   MEZZO_RETURN_IF_ERROR(check_index_inputs(plan, options.data));
+  MEZZO_RETURN_IF_ERROR(check_masked_labels(plan, options.data, loss));
   if (options.steps == 0) {
     const std::int64_t per_step = options.batch_size * options.trainer.accumulate;
     options.steps = std::max<std::int64_t>(
