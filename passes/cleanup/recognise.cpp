@@ -312,6 +312,10 @@ Value* replacement(Builder& builder, const PatternMatch& match) {
               {{"axis", std::int64_t{-1}}, {"epsilon", match.epsilon}}, kMezzoDomain)
         ->result();
   }
+  if (match.name == "RMSNormalization" && match.axis == -1 && match.scale != nullptr) {
+    return builder.op("RMSNormalization", {x, match.scale},
+                      {{"axis", std::int64_t{-1}}, {"epsilon", match.epsilon}});
+  }
   return nullptr;
 }
 

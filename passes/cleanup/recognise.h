@@ -14,7 +14,7 @@ struct PatternMatch {
   std::vector<Node*>
       nodes;  // all nodes of it, in graph order; only the last one's result is used outside
   Value* input = nullptr;  // what it is applied to
-  Value* scale = nullptr;  // LayerNormalization: null if absent
+  Value* scale = nullptr;  // LayerNormalization, RMSNormalization: null if absent
   Value* bias = nullptr;
   std::int64_t axis = -1;
   float epsilon = 0;
@@ -31,8 +31,8 @@ std::vector<PatternMatch> find_patterns(const Graph& graph);
 // those inside it.
 std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph);
 
-// Replaces matches by one node each: LayerNormalization (opset 17), Gelu (opset 20), Swish,
-// Softmax, raising nothing: used on the way to our runtime, where opsets do not matter.
+// Replaces matches by one node each: LayerNormalization (opset 17), RMSNormalization (opset 23),
+// Gelu (opset 20), Swish, Softmax, raising nothing: used on the way to our runtime, where opsets do not matter.
 StatusOr<bool> recognise(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes
