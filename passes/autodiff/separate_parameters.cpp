@@ -3,7 +3,8 @@
 //    the call's parameters are that no initializer stands for is compared with what the group reads
 //    beside its own: by name, else in order.
 //
-// 3. An output layer that holds an embedding transposed reads the embedding.
+// 3. An output layer that holds an embedding transposed reads the embedding, and what was expanded
+//    over the batch ahead of time is expanded when it runs.
 //
 // Ones and zeros that only fill a normalisation's scale and bias are noted as constants on the way.
 #include "passes/autodiff/separate_parameters.h"
@@ -107,7 +108,8 @@ class Separation {
     }
     for (const auto& [note, nodes] : groups()) from_notes(nodes);
     const bool tied = tie_output_layers();
-    if (made_.empty()) return tied;
+    const bool collapsed = undo_expansions();
+    if (made_.empty()) return tied || collapsed;
     ctx_.stats.add("parameters-separated", static_cast<std::int64_t>(made_.size()));
     ctx_.records.warnings.push_back(
         "the exporter stored parameters of equal value once; " + std::to_string(made_.size()) +
@@ -135,6 +137,53 @@ class Separation {
     graph_.rename(result, graph_.unique_name(name + "/merged"));
     graph_.replace_uses(result, copy_of(weight, name));
     graph_.erase(&node);
+  }
+
+  // torch.export's optimiser computes x.expand(batch, ...) of a parameter where the batch is fixed:
+  // each sample would then train a copy of its own.
+  bool undo_expansions() {
+    bool changed = false;
+    const std::vector<Value*> initializers = graph_.initializers();
+    for (Value* expanded : initializers) {
+      if (!is_weight(expanded) || !is_expansion(*expanded)) continue;
+      const TensorRef tensor = expanded->constant();
+      const std::vector<std::int64_t> dims = tensor->dims();
+      std::vector<std::int64_t> one = dims;
+      one[0] = 1;
+      std::vector<std::byte> bytes = tensor->copy_bytes();
+      bytes.resize(bytes.size() / static_cast<std::size_t>(dims[0]));
+      const std::string name = expanded->name();
+      graph_.rename(expanded, graph_.unique_name(name + "/expanded"));
+      const std::vector<Value*> operands = {
+          graph_.add_initializer(name, Tensor::from_bytes(tensor->dtype(), one, std::move(bytes))),
+          graph_.add_initializer(
+              graph_.unique_name(name + "/shape"),
+              Tensor::from_ints({static_cast<std::int64_t>(dims.size())}, dims))};
+      const std::vector<std::string> names = {graph_.unique_name(name + "/by_sample")};
+      Node* node = graph_.add_node("Expand", "", operands, names, graph_.nodes().front().get());
+      node->name = names[0];
+      node->result()->type = expanded->type;
+      graph_.replace_uses(expanded, node->result());
+      graph_.erase_initializer(expanded);
+      ctx_.stats.add("expansions-undone", 1);
+      changed = true;
+    }
+    return changed;
+  }
+
+  // Named after a call of expand, with equal slices along the first axis.
+  static bool is_expansion(const Value& value) {
+    const Tensor& tensor = *value.constant();
+    const std::string name = without_numbers(value.name());
+    if ((name != "expand" && name != "expand_#") || tensor.dims().size() < 2 ||
+        tensor.dims()[0] < 2 || tensor.elems() > kMostCompared)
+      return false;
+    const std::vector<std::byte> bytes = tensor.copy_bytes();
+    const std::size_t slice = bytes.size() / static_cast<std::size_t>(tensor.dims()[0]);
+    for (std::size_t at = slice; slice > 0 && at + slice <= bytes.size(); at += slice) {
+      if (std::memcmp(bytes.data(), bytes.data() + at, slice) != 0) return false;
+    }
+    return slice > 0 && value.uses().size() > 0 && !value.is_graph_output();
   }
 
   // TorchScript's exporter transposes the weight of an output layer ahead of time; where that

@@ -15,7 +15,8 @@ namespace mezzo::passes {
 // of zeros that the exporter left out of a product comes back as well.
 //
 // The other way round, an output layer tied to the embedding, which TorchScript's exporter parts by
-// transposing it, is tied again.
+// transposing it, is tied again, and what torch.export's optimiser expanded over a fixed batch ahead
+// of time (the class token of a vision transformer) is one parameter again.
 //
 // Leaves what the exporter computed with to lost_parameters() (exporter_notes.h).
 StatusOr<bool> separate_parameters(Model& model, PassContext& ctx);
