@@ -62,6 +62,9 @@ bool is_differentiated_decomposed(const Node& node) {
 }
 
 StatusOr<bool> decompose(Node& node, const Model* model) {
+  if (const auto missing = missing_operand(node)) {
+    MEZZO_RETURN_IF_ERROR(require_operand(node, *missing));
+  }
   const Rule rule = rule_for(node);
   if (rule == nullptr) return expand_function_body(node, model);
   if (needs_first_operand(node)) MEZZO_RETURN_IF_ERROR(require_operand(node, 0));

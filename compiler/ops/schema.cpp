@@ -244,4 +244,14 @@ bool needs_first_result(const Node& node) {
   return !schema->outputs().empty() && schema->outputs()[0].GetOption() == onnx::OpSchema::Single;
 }
 
+std::optional<std::size_t> missing_operand(const Node& node) {
+  const auto* schema = find_schema(node.op_type(), node.domain(), newest_opset(node.domain()));
+  if (schema == nullptr) return std::nullopt;
+  for (std::size_t i = 0; i < schema->inputs().size(); ++i) {
+    const bool demanded = schema->inputs()[i].GetOption() == onnx::OpSchema::Single;
+    if (demanded && node.operand(i) == nullptr) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace mezzo

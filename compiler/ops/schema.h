@@ -27,6 +27,10 @@ std::optional<bool> result_accepts(const Node& node, std::size_t index, DType dt
 bool needs_first_operand(const Node& node);
 bool needs_first_result(const Node& node);
 
+// The first operand that the newest schema demands and the node leaves out; nullopt where there is
+// none, or no schema.
+std::optional<std::size_t> missing_operand(const Node& node);
+
 // The type variable of an operand or result ("T"), equal for all that must share a type; "" for a
 // fixed type or unknown.
 std::string_view operand_type_variable(const Node& node, std::size_t index, std::int64_t opset);

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "compiler/ops/schema.h"
+
 namespace mezzo::passes {
 namespace {
 
@@ -73,6 +75,10 @@ Status ReverseSweep::visit(Node& node) {
 
 StatusOr<std::vector<Value*>> ReverseSweep::gradients_of(const Node& node, GradientContext& request,
                                                          const Value& operand) {
+  if (const auto missing = missing_operand(node)) {
+    return invalid_argument(describe(node) + ": operand " + std::to_string(*missing) +
+                            " is missing");
+  }
   const OpDef* def = find_op(node);
   if (def != nullptr && def->gradient != nullptr) return def->gradient(request);
   std::string why =

@@ -268,5 +268,25 @@ TEST(Differentiation, WhatHasNoGradientIsNamed) {
                                        testing::HasSubstr("Hint: export without it"))));
 }
 
+// Rules may read every operand that the schema demands.
+TEST(Differentiation, MissingOperandsAreNamed) {
+  Model model;
+  model.set_opset("", 23);
+  model.graph = std::make_unique<Graph>("g");
+  Graph& graph = *model.graph;
+  Value* x = graph.add_input("x", TensorType::of(DType::kFloat32, {2, 4}));
+  Node* node = graph.add_node("RMSNormalization", "", {x}, std::vector<std::string>{"y"});
+  node->name = "norm";
+  node->result()->type = x->type;
+  Builder builder(graph, type_inference(model));
+  passes::PassStats stats;
+  passes::ReverseSweep sweep(builder, {x, node->result()}, stats, "");
+  sweep.add(*node->result(), graph.add_input("dy", x->type));
+  EXPECT_THAT(
+      sweep.visit(*node),
+      FailsWith(StatusCode::kInvalidArgument,
+                testing::HasSubstr("node 'norm' (RMSNormalization): operand 1 is missing")));
+}
+
 }  // namespace
 }  // namespace mezzo::test
