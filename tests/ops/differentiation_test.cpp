@@ -275,7 +275,8 @@ TEST(Differentiation, MissingOperandsAreNamed) {
   model.graph = std::make_unique<Graph>("g");
   Graph& graph = *model.graph;
   Value* x = graph.add_input("x", TensorType::of(DType::kFloat32, {2, 4}));
-  Node* node = graph.add_node("RMSNormalization", "", {x}, std::vector<std::string>{"y"});
+  Value* operands[] = {x};
+  Node* node = graph.add_node("RMSNormalization", "", operands, std::vector<std::string>{"y"});
   node->name = "norm";
   node->result()->type = x->type;
   Builder builder(graph, type_inference(model));
