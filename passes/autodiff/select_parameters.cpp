@@ -6,6 +6,7 @@
 #include <optional>
 #include <regex>
 
+#include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
 #include "passes/autodiff/exporter_notes.h"
@@ -171,6 +172,14 @@ Status check_trainable(const std::vector<Pattern>& train, const std::vector<std:
   return ok_status();
 }
 
+// Nothing is known of what lies behind such a node, not even its types.
+const Node* first_unknown(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (find_op(*node) == nullptr) return node.get();
+  }
+  return nullptr;
+}
+
 bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const Pattern& p) { return p.matches(name); });
@@ -250,9 +259,13 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
     choices.push_back(std::move(choice));
   }
   if (!any_trained) {
-    return invalid_argument(
-        "nothing to train: the loss '" + loss.name() +
-        "' depends on no trainable initializer. Hint: --train REGEX selects some by name");
+    const std::string reached =
+        "nothing to train: the loss '" + loss.name() + "' depends on no trainable initializer";
+    if (const Node* unknown = first_unknown(graph)) {
+      return unimplemented(reached + ", as far as is known: no gradient passes " +
+                           describe(*unknown) + ", an operator that mezzo does not know");
+    }
+    return invalid_argument(reached + ". Hint: --train REGEX selects some by name");
   }
   return choices;
 }
