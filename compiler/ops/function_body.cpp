@@ -64,6 +64,47 @@ Attribute::Value value_from_proto(const onnx::AttributeProto& proto) {
   }
 }
 
+void add_attributes(const Node& node, onnx::NodeProto& proto);
+
+// What a graph in an attribute computes, beside its inputs and outputs: bodies may take it over.
+void add_content(const Graph& graph, onnx::GraphProto& proto) {
+  for (const Value* value : graph.initializers()) {
+    onnx::TensorProto& tensor = *proto.add_initializer();
+    if (value->constant()) to_proto(*value->constant(), tensor);
+    tensor.set_name(value->name());
+  }
+  for (const auto& node : graph.nodes()) {
+    onnx::NodeProto& inner = *proto.add_node();
+    inner.set_op_type(node->op_type());
+    inner.set_domain(node->domain());
+    for (const Value* operand : node->operands()) inner.add_input(operand ? operand->name() : "");
+    for (const Value* result : node->results()) inner.add_output(result ? result->name() : "");
+    add_attributes(*node, inner);
+  }
+}
+
+void add_attributes(const Node& node, onnx::NodeProto& proto) {
+  for (const Attribute& attribute : node.attributes()) {
+    onnx::AttributeProto& added = *proto.add_attribute();
+    to_proto(attribute, added);
+    const auto* graph = std::get_if<Attribute::GraphRef>(&attribute.value);
+    if (graph != nullptr && *graph) add_content(**graph, *added.mutable_g());
+  }
+}
+
+// Messages leave out the numbers of large tensors: a body made of such graphs would lack them.
+bool has_small_graphs(const Node& node) {
+  bool small = true;
+  for (Graph* graph : node.subgraphs()) {
+    for_each_graph(*graph, [&](Graph& inner) {
+      for (const Value* value : inner.initializers()) {
+        small = small && value->constant() && small_enough_for_inference(*value->constant());
+      }
+    });
+  }
+  return small;
+}
+
 class BodyBuilder {
  public:
   BodyBuilder(Node& node, const onnx::OpSchema& schema, const onnx::FunctionProto& body,
@@ -99,7 +140,8 @@ class BodyBuilder {
  private:
   Value* find(const std::string& name) const {
     const auto found = values_.find(name);
-    return found == values_.end() ? nullptr : found->second;
+    if (found != values_.end()) return found->second;
+    return node_.graph()->find(name);  // what a graph in an attribute reads of the graph around it
   }
 
   void add(const onnx::NodeProto& proto) {
@@ -155,7 +197,7 @@ onnx::NodeProto node_to_proto(const Node& node) {
   for (std::size_t i = 0; i < node.results().size(); ++i) {
     proto.add_output(node.result(i) ? "result" + std::to_string(i) : "");
   }
-  for (const Attribute& attribute : node.attributes()) to_proto(attribute, *proto.add_attribute());
+  add_attributes(node, proto);
   return proto;
 }
 
@@ -202,6 +244,7 @@ StatusOr<bool> expand_function_body(Node& node, const Model* model) {
     schema = find_schema(node.op_type(), node.domain(), opset);
   }
   if (schema == nullptr) return false;
+  if (!has_small_graphs(node)) return false;
   onnx::FunctionProto body;
   try {
     const onnx::NodeProto proto = node_to_proto(node);
