@@ -170,4 +170,23 @@ std::vector<std::string> lost_parameters(const Graph& graph) {
   return {noted.begin(), noted.end()};
 }
 
+std::vector<const Value*> computed_initializers(const Graph& graph) {
+  const auto kinds = noted_kinds(graph);
+  const bool tells = std::any_of(kinds.begin(), kinds.end(),
+                                 [](const auto& entry) { return entry.second == "PARAMETER"; });
+  if (!tells || !lost_parameters(graph).empty()) return {};
+  std::set<std::string> parameters;  // some were one initializer in the file, without notes
+  for (const auto& node : graph.nodes()) {
+    for (std::string& name : parameters_in_note(exporter_note(*node)))
+      parameters.insert(std::move(name));
+  }
+  std::vector<const Value*> computed;
+  for (const Value* value : graph.initializers()) {
+    if (is_floating(value->dtype()) && kinds.count(value->name()) == 0 &&
+        parameters.count(noted_parameter(value->name())) == 0)
+      computed.push_back(value);
+  }
+  return computed;
+}
+
 }  // namespace mezzo::passes

@@ -29,6 +29,11 @@ std::vector<std::string> convolutions_with_computed_weights(const Graph& graph);
 inline constexpr const char* kComputedKind = "COMPUTED";
 std::unordered_map<std::string, std::string> noted_kinds(const Graph& graph);
 
+// Floating-point initializers that are neither parameter nor buffer of the module, by these notes:
+// the exporter has computed them. Empty where the graph has no such notes, or where parameters are
+// lost (see below), which are then most likely among these, transposed.
+std::vector<const Value*> computed_initializers(const Graph& graph);
+
 // Parameters of the PyTorch module that the graph was made from, as the notes on its nodes name
 // them ("p_net_1_weight"), that no initializer stands for: the exporter has computed with them.
 // Sorted; empty for graphs without notes.

@@ -134,10 +134,27 @@ class NoteReader {
   PassContext& ctx_;
 };
 
+// What the exporter computed ahead of time is trained neither as a constant should be nor as a
+// function of parameters would be. Scalars are constants.
+void freeze_computed(const Graph& graph, PassContext& ctx) {
+  std::vector<std::string> names;
+  for (const Value* value : computed_initializers(graph)) {
+    ctx.computed_constants.insert(value->name());
+    if (value->constant() && value->constant()->elems() > 1)
+      names.push_back("'" + value->name() + "'");
+  }
+  if (names.empty()) return;
+  ctx.records.warnings.push_back(
+      "the exporter's optimiser computed " + join(names, ", ") +
+      " ahead of time: not trained, and what parameters they stem from learn nothing there. Hint: "
+      "export with torch.onnx.export(..., optimize=False), or name them with --train");
+}
+
 }  // namespace
 
 StatusOr<bool> heed_notes(Model& model, PassContext& ctx) {
   Graph& graph = *model.graph;
+  freeze_computed(graph, ctx);
   const std::size_t before = graph.initializers().size();
   MEZZO_ASSIGN_OR_RETURN(const bool changed, NoteReader(graph, model, ctx).run());
   const auto& initializers = graph.initializers();

@@ -13,6 +13,9 @@ namespace mezzo::passes {
 // - A cross-entropy with label smoothing is smoothed again: ONNX's operator has none. Said in a
 //   warning, as the loss is no longer that of the file. Reductions other than the mean stay as they
 //   are, with a warning that says so.
+// - Initializers that are no parameters of the module, but computed by the exporter's optimiser,
+// are
+//   not trained, with a warning, unless parameters are missing that they may stand for.
 //
 // Files without notes stay as they are. REQUIRES: types and shapes are known where they are needed;
 // where they are not, a node stays.

@@ -124,5 +124,37 @@ TEST(HeedNotes, LabelsAreSmoothedAgain) {
   EXPECT_THAT(kept.ctx.records.warnings, ElementsAre(HasSubstr("left out label_smoothing 0.1")));
 }
 
+TEST(HeedNotes, WhatTheExporterComputedIsNotTrained) {
+  const std::string key = "pkg.torch.export.graph_signature.InputSpec.kind";
+  const char* const net = R"(<ir_version: 10, opset_import: ["" : 20]>
+g (float[4,2] x) => (float loss)
+<float[2,3] w = {1,2,3,4,5,6}, float[3] sum_1 = {5,7,9}, float[3] norm_weight = {1,1,1}, float c = {2}>
+{
+  [node_matmul] a = MatMul (x, w)
+  [node_add] b = Add (a, sum_1)
+  [node_mul] d = Mul (b, norm_weight)
+  [node_mul_1] e = Mul (d, c)
+  loss = ReduceMean <keepdims = 0> (e)
+})";
+  const auto heeded = [&](const std::string& matmul_note, const std::string& kind) {
+    Heeded out;
+    out.model = test::value_or_die(import_text(net));
+    note(*out.model, "node_matmul", matmul_note);
+    note(*out.model, "node_mul", "mul.Tensor](args = (%add, %p_norm_weight)");
+    out.model->graph->value_info.push_back({"w", {}, {}, {{key, kind}}});
+    EXPECT_THAT(
+        run_passes(*out.model, out.ctx, {find_pass("infer-shapes"), find_pass("heed-notes")}),
+        IsOk());
+    return out;
+  };
+  const Heeded out = heeded("mm.default](args = (%x, %p_w)", "PARAMETER");
+  EXPECT_THAT(out.ctx.computed_constants, testing::UnorderedElementsAre("sum_1", "c"));
+  EXPECT_THAT(out.ctx.records.warnings, ElementsAre(HasSubstr("computed 'sum_1' ahead")));
+  // A parameter is missing: it may be the one that is called so.
+  EXPECT_THAT(heeded("mm.default](args = (%x, %p_v)", "PARAMETER").ctx.computed_constants,
+              IsEmpty());
+  EXPECT_THAT(heeded("mm.default](args = (%x, %p_w)", "BUFFER").ctx.computed_constants, IsEmpty());
+}
+
 }  // namespace
 }  // namespace mezzo::passes
