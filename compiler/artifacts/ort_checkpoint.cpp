@@ -4,6 +4,7 @@
 #include "compiler/artifacts/ort_checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -120,8 +121,10 @@ class Reader {
     if (type <= 0 || type >= kDTypeCount || dtype_bits(static_cast<DType>(type)) == 0)
       return unimplemented("element type " + std::to_string(type));
     const auto dtype = static_cast<DType>(type);
-    std::vector<std::int64_t> dims;
-    if (tensor.dims() != nullptr) dims.assign(tensor.dims()->begin(), tensor.dims()->end());
+    std::vector<std::int64_t> dims(tensor.dims() == nullptr ? 0 : tensor.dims()->size());
+    // The Verifier lets numbers of a list lie at any address.
+    if (!dims.empty())
+      std::memcpy(dims.data(), tensor.dims()->Data(), dims.size() * sizeof(dims[0]));
     const auto bytes = byte_count(dtype, dims);
     if (!bytes) return invalid_argument("impossible shape " + format_dims(dims));
     const std::string shape = std::string(dtype_name(dtype)) + format_dims(dims);

@@ -287,6 +287,16 @@ TEST_F(ArtifactsTest, NamesWhatIsMissingOrContradicts) {
                  {"checkpoint: ", "'momentum1' of 'w' is missing"});
 }
 
+TEST_F(ArtifactsTest, InspectListsTheCheckpoint) {
+  const CommandResult text = mezzo({"inspect", "checkpoint"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* part : {"checkpoint of ONNX Runtime", "epoch: 7", "[2,3]", "offset"})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+  ASSERT_EQ(train("run", {"--steps", "2"}).status, 0);
+  const CommandResult after = mezzo({"inspect", "run/ort_checkpoint"});
+  EXPECT_NE(after.out.find("2 steps applied"), std::string::npos) << after.out << after.err;
+}
+
 // Recurrent layers as the training graph has them give the gradients that differentiation gives.
 class RecurrentArtifactsTest : public CliTest {
  protected:

@@ -30,6 +30,7 @@ struct InspectCommand {
       case FileKind::kReport: return inspect_report(file, chosen);
       case FileKind::kCheckpoint: return inspect_checkpoint(file, chosen);
       case FileKind::kSafetensors: return inspect_safetensors(file, chosen);
+      case FileKind::kOrtCheckpoint: return inspect_ort_checkpoint(file, chosen);
       case FileKind::kNpz: return inspect_npz(file, chosen);
       case FileKind::kModel: break;
     }

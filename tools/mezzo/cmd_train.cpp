@@ -267,6 +267,12 @@ void TrainCommand::print_start(const Compiled& compiled) const {
   std::printf("training %zu parameters of %s in %s, %d thread%s\n", compiled.trained.size(),
               compiled.records.model.c_str(), compiled.records.precision.c_str(), threads,
               threads == 1 ? "" : "s");
+  if (loaded.artifacts) {
+    std::printf(
+        "  parameters of %s, optimizer%s: %s\n", loaded.artifacts->checkpoint_path.c_str(),
+        loaded.artifacts->optimizer ? (" of " + loaded.artifacts->optimizer_path).c_str() : "",
+        describe(options.trainer.optimizer).c_str());
+  }
   print_groups(options.trainer.groups);
 }
 

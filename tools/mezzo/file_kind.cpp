@@ -31,6 +31,7 @@ FileKind kind_of(std::string_view head, std::uint64_t size, const std::string& e
       head.starts_with("\x93NUMPY") || extension == ".npz" || extension == ".npy") {
     return FileKind::kNpz;
   }
+  if (head.size() >= 8 && head.substr(4, 4) == "ODTC") return FileKind::kOrtCheckpoint;
   if (extension == ".safetensors" || is_safetensors(head, size)) return FileKind::kSafetensors;
   if (head.starts_with(runtime::kPlanMagic) || extension == ".plan") return FileKind::kPlan;
   const std::size_t first = head.find_first_not_of(" \t\r\n");

@@ -9,7 +9,15 @@
 
 namespace mezzo::cli {
 
-enum class FileKind : std::uint8_t { kModel, kPlan, kReport, kCheckpoint, kSafetensors, kNpz };
+enum class FileKind : std::uint8_t {
+  kModel,
+  kPlan,
+  kReport,
+  kCheckpoint,
+  kSafetensors,
+  kNpz,
+  kOrtCheckpoint,  // of ONNX Runtime's training artifacts
+};
 
 // InvalidArgument: missing, unreadable, or a folder that is no checkpoint. Looks at the first bytes
 // alone: kModel stands for everything that nothing else claims.

@@ -31,6 +31,7 @@ struct InspectOptions {
 StatusOr<Inspection> inspect_model(const std::string& path, const InspectOptions& options);
 StatusOr<Inspection> inspect_plan(const std::string& path, const InspectOptions& options);
 StatusOr<Inspection> inspect_checkpoint(const std::string& folder, const InspectOptions& options);
+StatusOr<Inspection> inspect_ort_checkpoint(const std::string& path, const InspectOptions& options);
 StatusOr<Inspection> inspect_safetensors(const std::string& path, const InspectOptions& options);
 StatusOr<Inspection> inspect_npz(const std::string& path, const InspectOptions& options);
 

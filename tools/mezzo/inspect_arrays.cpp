@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "compiler/artifacts/ort_checkpoint.h"
 #include "compiler/report/text_table.h"
 #include "compiler/support/json_util.h"
 #include "compiler/support/text.h"
@@ -95,6 +96,46 @@ StatusOr<Inspection> inspect_npz(const std::string& path, const InspectOptions& 
     list.add(array.name, array.dtype, array.shape, array.bytes);
   return finish(list.heading("npz") + list.text(options.width),
                 {{"kind", "npz"}, {"arrays", list.list()}});
+}
+
+StatusOr<Inspection> inspect_ort_checkpoint(const std::string& path,
+                                            const InspectOptions& options) {
+  MEZZO_ASSIGN_OR_RETURN(const OrtCheckpoint checkpoint, load_ort_checkpoint(path));
+  const auto list_tensors = [](const std::vector<CheckpointTensor>& tensors) {
+    ArrayList list;
+    for (const CheckpointTensor& tensor : tensors)
+      list.add(tensor.name, tensor.tensor->dtype(), tensor.tensor->dims(),
+               tensor.tensor->byte_size());
+    return list;
+  };
+  const ArrayList trained = list_tensors(checkpoint.trained),
+                  frozen = list_tensors(checkpoint.frozen);
+  std::string text =
+      fmt::format("checkpoint of ONNX Runtime, format version {}\n", checkpoint.version);
+  json groups = json::array();
+  for (const OrtOptimizerGroup& group : checkpoint.groups) {
+    text += fmt::format(
+        "optimizer group {}: {} steps applied, learning rate {}, state of {} "
+        "parameters\n",
+        printable(group.name), group.step, group.initial_lr, group.parameters.size());
+    groups.push_back({{"name", group.name},
+                      {"step", group.step},
+                      {"learning_rate", group.initial_lr},
+                      {"parameters", group.parameters.size()}});
+  }
+  json properties = json::object();
+  for (const auto& [name, value] : checkpoint.properties) {
+    std::visit([&](const auto& known) { properties[name] = known; }, value);
+    text += printable(name, 60) + ": " + printable(json_text(properties[name]), 400) + "\n";
+  }
+  text += "\n" + trained.heading("trained") + trained.text(options.width);
+  text += "\n" + frozen.heading("frozen") + frozen.text(options.width);
+  return finish(std::move(text), {{"kind", "ort_checkpoint"},
+                                  {"version", checkpoint.version},
+                                  {"optimizer_groups", groups},
+                                  {"properties", properties},
+                                  {"trained", trained.list()},
+                                  {"frozen", frozen.list()}});
 }
 
 StatusOr<Inspection> inspect_checkpoint(const std::string& folder, const InspectOptions& options) {
