@@ -52,25 +52,36 @@ StatusOr<Plan> read_plan(const KernelRequest& request, const Isa& isa) {
   return plan;
 }
 
-// Adds to dscale. `room` holds a row.
-void one_row(const Plan& plan, const float* dy, const float* x, const float* scale, float* dscale,
-             float* dx, float* room) {
-  const auto count = static_cast<double>(plan.length);
-  const double square = mean_square(*plan.isa, x, plan.length);
-  const double r = 1.0 / std::sqrt(square + plan.epsilon);
+// room = dy scale x, and the sum of it.
+double scaled_product(const Plan& plan, const float* __restrict dy, const float* __restrict x,
+                      const float* __restrict scale, float* __restrict room) {
+#pragma omp simd
   for (Int i = 0; i < plan.length; ++i) room[i] = dy[i] * scale[i] * x[i];
-  double product = 0.0;
+  double sum = 0.0;
   for (Int first = 0; first < plan.length; first += kBlock) {
     const Int n = std::min(kBlock, plan.length - first);
-    product += static_cast<double>(plan.isa->reduce_run(ReduceOp::kSum, room + first, n));
+    sum += static_cast<double>(plan.isa->reduce_run(ReduceOp::kSum, room + first, n));
   }
-  const auto inverse = static_cast<float>(r);
-  const auto share = static_cast<float>(r * r * r * product / count);
-  for (Int i = 0; i < plan.length; ++i) dscale[i] += dy[i] * x[i] * inverse;
-  for (Int i = 0; i < plan.length; ++i) dx[i] = dy[i] * scale[i] * inverse - x[i] * share;
+  return sum;
 }
 
-// Workspace: scale, then dscale of every chunk, then four rows per thread.
+// Adds to dscale. `dx` holds the products at first.
+void one_row(const Plan& plan, const float* __restrict dy, const float* __restrict x,
+             const float* __restrict scale, float* __restrict dscale, float* __restrict dx) {
+  const double square = mean_square(*plan.isa, x, plan.length);
+  const double r = 1.0 / std::sqrt(square + plan.epsilon);
+  const double product = scaled_product(plan, dy, x, scale, dx);
+  const auto inverse = static_cast<float>(r);
+  const auto share = static_cast<float>(r * r * r * product / static_cast<double>(plan.length));
+#pragma omp simd
+  for (Int i = 0; i < plan.length; ++i) {
+    const float normal = dy[i] * inverse;
+    dscale[i] += normal * x[i];
+    dx[i] = normal * scale[i] - x[i] * share;
+  }
+}
+
+// Workspace: scale, then dscale of every chunk, then three rows per thread.
 void run(const Plan& plan, const KernelArguments& arguments) {
   auto* workspace = static_cast<float*>(arguments.workspace);
   const Isa& isa = *plan.isa;
@@ -83,7 +94,7 @@ void run(const Plan& plan, const KernelArguments& arguments) {
   parallel_units(plan.chunks(), threads, [&](Int chunk, int thread) {
     float* dscale = sums + chunk * width;
     std::fill_n(dscale, width, 0.0F);
-    float* room = rooms + thread * 4 * width;
+    float* room = rooms + thread * 3 * width;
     const Int end = plan.rows * (chunk + 1) / plan.chunks();
     for (Int row = plan.rows * chunk / plan.chunks(); row < end; ++row) {
       const Int first = row * plan.length;
@@ -92,7 +103,7 @@ void run(const Plan& plan, const KernelArguments& arguments) {
       void* out = out_buffer(arguments, 0);
       const bool wanted = plan.dx != DType::kNone && out != nullptr;
       float* dx = wanted ? float_target(plan.dx, out, first, room + 2 * width) : room + 2 * width;
-      one_row(plan, dy, x, scale, dscale, dx, room + 3 * width);
+      one_row(plan, dy, x, scale, dscale, dx);
       if (wanted) flush(isa, plan.dx, dx, out, first, plan.length);
     }
   });
@@ -111,7 +122,7 @@ void run(const Plan& plan, const KernelArguments& arguments) {
 
 Prepared prepare_rms_norm_grad(const KernelRequest& request, const Isa& isa) {
   MEZZO_ASSIGN_OR_RETURN(const Plan plan, read_plan(request, isa));
-  const Int room = (1 + plan.chunks() + 4 * plan.threads) * plan.row_floats();
+  const Int room = (1 + plan.chunks() + 3 * plan.threads) * plan.row_floats();
   return make_kernel(isa, static_cast<std::size_t>(room) * sizeof(float),
                      [plan](const KernelArguments& arguments) { run(plan, arguments); });
 }

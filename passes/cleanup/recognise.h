@@ -32,7 +32,8 @@ std::vector<PatternMatch> find_patterns(const Graph& graph);
 std::unordered_map<const Node*, std::string> pattern_groups(const Graph& graph);
 
 // Replaces matches by one node each: LayerNormalization (opset 17), RMSNormalization (opset 23),
-// Gelu (opset 20), Swish, Softmax, raising nothing: used on the way to our runtime, where opsets do not matter.
+// Gelu (opset 20), Swish, Softmax, raising nothing: used on the way to our runtime, where opsets do
+// not matter.
 StatusOr<bool> recognise(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes
