@@ -53,20 +53,43 @@ std::string without_numbers(const std::string& name) {
 // The exporter's own names are of what it computed, such as a transposed weight.
 bool is_computed(const Value& weight) { return weight.name().starts_with("val_"); }
 
+bool normalises(const Node& node) {
+  return node.is("InstanceNormalization") || node.is("BatchNormalization") ||
+         node.is("LayerNormalization") || node.is("GroupNormalization");
+}
+
+bool holds_only(const Value& value, double number) {
+  const std::vector<double> values = value.constant()->to_doubles();
+  return std::all_of(values.begin(), values.end(), [&](double v) { return v == number; });
+}
+
+// `name` with its numbers exchanged for those of `other`, which reads the same without numbers.
+std::string with_numbers_of(const std::string& name, const std::string& other) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  std::string text;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < name.size();) {
+    if (!is_digit(name[i])) {
+      text += name[i++];
+      continue;
+    }
+    while (i < name.size() && is_digit(name[i])) ++i;
+    while (at < other.size() && !is_digit(other[at])) ++at;
+    while (at < other.size() && is_digit(other[at])) text += other[at++];
+  }
+  return text;
+}
+
 // Ones and zeros under a name of the exporter's, where a normalisation takes scale and bias: the
 // layer has none (affine=False), or spells another normalisation by this one.
 bool is_identity_affine(const Value& value) {
   if (!is_weight(&value) || !is_anonymous(value.name()) || value.uses().empty()) return false;
   const std::size_t operand = value.uses().front().operand;
   for (const Use& use : value.uses()) {
-    const bool normalises =
-        use.node->is("InstanceNormalization") || use.node->is("BatchNormalization") ||
-        use.node->is("LayerNormalization") || use.node->is("GroupNormalization");
-    if (!normalises || use.operand != operand || (operand != 1 && operand != 2)) return false;
+    if (!normalises(*use.node) || use.operand != operand || (operand != 1 && operand != 2))
+      return false;
   }
-  const std::vector<double> values = value.constant()->to_doubles();
-  return std::all_of(values.begin(), values.end(),
-                     [&](double v) { return v == (operand == 1 ? 1 : 0); });
+  return holds_only(value, operand == 1 ? 1 : 0);
 }
 
 // The bytes of `turned` [b,a] are those of `weight` [a,b] transposed.
@@ -100,6 +123,8 @@ class Separation {
   Separation(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
 
   bool run() {
+    for (const Value* value : graph_.initializers())
+      present_.insert(noted_parameter(value->name()));
     for (const Value* value : graph_.initializers()) {
       if (is_identity_affine(*value)) ctx_.computed_constants.insert(value->name());
     }
@@ -123,6 +148,7 @@ class Separation {
     Value* copy = graph_.add_initializer(
         graph_.find_visible(name) == nullptr ? name : graph_.unique_name(name), weight.constant());
     made_.push_back(copy->name());
+    present_.insert(noted_parameter(copy->name()));
     return copy;
   }
 
@@ -186,13 +212,15 @@ class Separation {
     return slice > 0 && value.uses().size() > 0 && !value.is_graph_output();
   }
 
-  // TorchScript's exporter transposes the weight of an output layer ahead of time; where that
+  // Both exporters transpose the weight of an output layer ahead of time; where that
   // weight is the embedding's, the two part.
   bool tie_output_layers() {
     bool changed = false;
     const std::vector<Value*> initializers = graph_.initializers();
     for (Value* turned : initializers) {
-      if (!is_weight(turned) || !turned->name().starts_with("onnx::MatMul_")) continue;
+      if (!is_weight(turned) ||
+          !(turned->name().starts_with("onnx::MatMul_") || is_computed(*turned)))
+        continue;
       for (Value* weight : initializers) {
         const bool is_table =
             is_weight(weight) &&
@@ -229,7 +257,7 @@ class Separation {
     std::map<std::string, std::size_t> places;
     for (const auto& node : graph_.nodes()) {
       const std::string note = exporter_note(*node);
-      if (note.find("%p_") == std::string::npos) continue;
+      if (note.empty()) continue;
       const auto [place, fresh] = places.emplace(note, all.size());
       if (fresh) all.emplace_back(note, std::vector<Node*>());
       all[place->second].second.push_back(node.get());
@@ -262,11 +290,9 @@ class Separation {
   void from_notes(const std::vector<Node*>& nodes) {
     std::vector<std::string> noted = parameters_in_note(exporter_note(*nodes.front()));
     const std::vector<Reading> readings = foreign(nodes, noted);
-    std::set<std::string> present;
-    for (const Value* value : graph_.initializers()) present.insert(noted_parameter(value->name()));
     std::vector<std::string> lost;
     for (const std::string& name : noted) {
-      if (present.count(name) == 0) lost.push_back(name);
+      if (present_.count(name) == 0) lost.push_back(name);
     }
     for (std::size_t i = 0; i < readings.size(); ++i) {
       const Reading& reading = readings[i];
@@ -277,12 +303,32 @@ class Separation {
       if (parameter == lost.end() && readings.size() == lost.size() &&
           (has_one_value(*reading.weight->constant()) || is_computed(*reading.weight)))
         parameter = lost.begin() + static_cast<std::ptrdiff_t>(i);
-      if (parameter == lost.end()) continue;
-      separate(reading, *parameter);
+      if (parameter != lost.end()) {
+        separate(reading, *parameter);
+      } else if (lost.empty() && fills_normalisation(reading)) {
+        // A name that is_anonymous() knows again, should this pass run twice.
+        const std::string name = graph_.unique_name(reading.weight->name() + "/Constant");
+        reading.node->set_operand(reading.operand,
+                                  graph_.add_initializer(name, reading.weight->constant()));
+        ctx_.computed_constants.insert(name);
+      }
     }
     for (const std::string& name : lost) {
       if (name.ends_with("_bias")) restore_bias(nodes, name, readings.size(), lost.size());
     }
+  }
+
+  // Ones or zeros of a normalisation without parameters, merged with a parameter of that value.
+  static bool fills_normalisation(const Reading& reading) {
+    const Value& weight = *reading.weight;
+    if (!normalises(*reading.node) || (reading.operand != 1 && reading.operand != 2)) return false;
+    const std::string own = noted_parameter(weight.name());
+    const bool is_parameter =
+        std::any_of(weight.uses().begin(), weight.uses().end(), [&](const Use& use) {
+          const auto noted = parameters_in_note(exporter_note(*use.node));
+          return std::find(noted.begin(), noted.end(), own) != noted.end();
+        });
+    return is_parameter && holds_only(weight, reading.operand == 1 ? 1 : 0);
   }
 
   // The parameter that a weight without a name of its own belongs to: the first that claimed it.
@@ -302,8 +348,10 @@ class Separation {
       claims_.emplace(weight, parameter);  // the first keeps it
       return;
     }
-    const std::string name =
-        computed ? graph_.unique_name(weight->name()) : parameter_name(*reading.node, parameter);
+    // A copy of "layers.0.fc.weight" noted as "p_layers_1_fc_weight" is "layers.1.fc.weight".
+    std::string name = with_numbers_of(weight->name(), parameter);
+    if (noted_parameter(name) != parameter) name = parameter_name(*reading.node, parameter);
+    if (computed) name = graph_.unique_name(weight->name());
     Value* copy = copy_of(*weight, name);
     reading.node->set_operand(reading.operand, copy);
   }
@@ -335,6 +383,7 @@ class Separation {
 
   Graph& graph_;
   PassContext& ctx_;
+  std::set<std::string> present_;  // initializers as notes spell them
   std::map<const Value*, std::string> claims_;
   std::vector<std::string> made_;
 };

@@ -14,8 +14,8 @@ namespace mezzo::passes {
 // ("layers.0.fc.weight", "layers.1.fc.weight"); any other sharing is a tie that was meant. A bias
 // of zeros that the exporter left out of a product comes back as well.
 //
-// The other way round, an output layer tied to the embedding, which TorchScript's exporter parts by
-// transposing it, is tied again, and what torch.export's optimiser expanded over a fixed batch ahead
+// The other way round, an output layer tied to the embedding, which exporters part by transposing
+// it ahead of time, is tied again, and what torch.export's optimiser expanded over a fixed batch ahead
 // of time (the class token of a vision transformer) is one parameter again.
 //
 // Leaves what the exporter computed with to lost_parameters() (exporter_notes.h).
