@@ -314,7 +314,7 @@ TEST(CommandOptions, GiveTheContextBack) {
   ctx.policy.allow_ops = {"Softmax"};
   ctx.padding = {16, true};
   ctx.for_runtime = true;
-  ctx.training_options = {"loss", {"^bn"}, {"w$"}};
+  ctx.training_options = {"loss", {"^bn"}, {"w$"}, {}};
   ctx.symbol_values = {{"batch", 4}};
   const auto options = test::value_or_die(test::parse_options(command_options(ctx)));
   const PassContext again = test::value_or_die(options.to_context());
