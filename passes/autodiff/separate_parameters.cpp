@@ -226,8 +226,8 @@ class Separation {
             is_weight(weight) &&
             std::any_of(weight->uses().begin(), weight->uses().end(),
                         [](const Use& use) { return use.node->is("Gather") && use.operand == 0; });
-        if (!is_table || has_one_value(*weight->constant()) ||
-            !is_transpose(*turned->constant(), *weight->constant()))
+        if (!is_table || !is_transpose(*turned->constant(), *weight->constant()) ||
+            has_one_value(*weight->constant()))  // last, as it reads all of the table
           continue;
         tie(turned, weight);
         changed = true;

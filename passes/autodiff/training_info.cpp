@@ -197,8 +197,10 @@ class Adoption {
     const Value* next = count == nullptr ? nullptr : update_of(count);
     if (first && next != nullptr && next->producer() != nullptr &&
         counts_up(*count, *next->producer())) {
-      recipe.first_count = static_cast<std::int64_t>(*first);
-      if (*first >= 0 && *first < 1e15) return ok_status();
+      if (*first >= 0 && *first < 1e15) {
+        recipe.first_count = static_cast<std::int64_t>(*first);
+        return ok_status();
+      }
     }
     if (!matters) return ok_status();
     return unimplemented(recipe.node + ", operand 1 (T): expected an initializer that the " +

@@ -211,7 +211,7 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   }
   auto progress = runtime::ProgressReporter::for_stderr(options.steps, scales);
   std::vector<double> step_ms;
-  step_ms.reserve(static_cast<std::size_t>(options.steps - first));
+  step_ms.reserve(static_cast<std::size_t>(std::min<std::int64_t>(options.steps - first, 1 << 16)));
   double elapsed_s = 0;
   float last_loss = std::numeric_limits<float>::quiet_NaN();
   while (session.steps_done() < options.steps) {
