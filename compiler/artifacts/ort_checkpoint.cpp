@@ -10,10 +10,10 @@
 #include <optional>
 #include <set>
 
+#include "compiler/artifacts/ort_checkpoint_generated.h"
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/text.h"
 #include "flatbuffers/flatbuffers.h"
-#include "ort_checkpoint_generated.h"
 
 namespace mezzo {
 namespace {

@@ -1,10 +1,10 @@
 #include <limits>
 
 #include "compiler/artifacts/ort_checkpoint.h"
+#include "compiler/artifacts/ort_checkpoint_generated.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "flatbuffers/flatbuffers.h"
-#include "ort_checkpoint_generated.h"
 
 namespace mezzo {
 namespace {
