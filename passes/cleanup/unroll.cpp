@@ -1,6 +1,7 @@
 #include "passes/cleanup/unroll.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,12 +12,13 @@
 #include "compiler/ops/op_def.h"
 #include "passes/cleanup/fold_constants.h"
 #include "passes/cleanup/normalise.h"
+#include "passes/cleanup/scan_form.h"
 
 namespace mezzo::passes {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000;
-constexpr std::int64_t kMostTrips = 100'000;
+constexpr std::int64_t kMostTrips = 100'000;  // of all loops together
 
 // The graph in attribute `name`, with `inputs` inputs and at least `outputs` outputs.
 StatusOr<Graph*> body_of(const Node& node, std::string_view name, std::size_t inputs,
@@ -43,17 +45,6 @@ std::optional<std::int64_t> number_of(const Value* value) {
   const auto numbers = constant_ints(value);
   return numbers && numbers->size() == 1 ? std::optional(numbers->front()) : std::nullopt;
 }
-
-// How a Scan walks over its inputs and outputs.
-struct ScanForm {
-  std::size_t states = 0, inputs = 0;
-  std::int64_t trips = 0;
-  std::vector<std::int64_t> input_axes, output_axes, input_directions, output_directions;
-
-  static std::int64_t at(const std::vector<std::int64_t>& list, std::size_t i) {
-    return i < list.size() ? list[i] : 0;
-  }
-};
 
 class Unroller {
  public:
@@ -179,13 +170,14 @@ class Unroller {
                        mapping);
     }
     if (node.operand(0) == nullptr) return invalid_argument(describe(node) + ": has no condition");
-    ValueMapping then_values, else_values;
+    Value* condition = builder_.op(
+        "Reshape", {node.operand(0), builder_.ints(std::initializer_list<std::int64_t>{})});
+    ValueMapping then_values = gate(*then_branch, condition, true);
+    ValueMapping else_values = gate(*else_branch, condition, false);
     MEZZO_ASSIGN_OR_RETURN(std::vector<Value*> yes,
                            copy_body(node, *then_branch, builder_.scope() + "/then/", then_values));
     MEZZO_ASSIGN_OR_RETURN(std::vector<Value*> no,
                            copy_body(node, *else_branch, builder_.scope() + "/else/", else_values));
-    Value* condition = builder_.op(
-        "Reshape", {node.operand(0), builder_.ints(std::initializer_list<std::int64_t>{})});
     std::vector<Value*> results;
     for (std::size_t i = 0; i < node.results().size(); ++i) {
       if (!(yes[i]->type == no[i]->type) || !yes[i]->type.is_tensor() ||
@@ -197,6 +189,38 @@ class Unroller {
       results.push_back(builder_.op("Where", {condition, yes[i], no[i]}));
     }
     return results;
+  }
+
+  // What a branch reads of the graph around it, as values that take the branch's gradient only
+  // where it is the one that is taken: 0 times an infinite derivative in the other is no number.
+  ValueMapping gate(const Graph& branch, Value* condition, bool taken) {
+    std::map<Value*, bool> captured;  // does every use take a gradient?
+    for (const auto& node : branch.nodes()) {
+      const OpDef* op = find_op(*node);
+      for (std::size_t i = 0; i < node->operand_count(); ++i) {
+        Value* value = node->operand(i);
+        if (value == nullptr || value->graph() != &graph_ || !is_floating(value->dtype())) continue;
+        const bool wants = op != nullptr && i < 32 && (op->no_gradient_operands >> i & 1U) == 0;
+        auto [at, fresh] = captured.emplace(value, true);
+        at->second = at->second && wants && (!is_number(*value) || is_arithmetic(*node));
+      }
+    }
+    ValueMapping mapping;
+    for (const auto& [value, takes_gradients] : captured) {
+      if (!takes_gradients || !value->type.is_tensor()) continue;
+      Value* stopped = builder_.mezzo_op("StopGradient", {value});
+      mapping[value] = builder_.op("Where", taken ? std::vector{condition, value, stopped}
+                                                  : std::vector{condition, stopped, value});
+    }
+    return mapping;
+  }
+
+  // Rules look for exponents, limits and the like among constants.
+  static bool is_number(const Value& value) {
+    return value.is_fixed() && value.constant() && value.constant()->elems() <= 1;
+  }
+  static bool is_arithmetic(const Node& node) {
+    return node.is("Add") || node.is("Sub") || node.is("Mul") || node.is("Div");
   }
 
   Value* stack(const std::vector<Value*>& rows, std::int64_t axis) {
@@ -256,7 +280,7 @@ class Unroller {
                              "'), and a training plan is a straight line");
       }
       if (*condition == 0) break;
-      if (trip >= kMostTrips) return too_many_trips(node);
+      if (++trips_ > kMostTrips) return too_many_trips(node);
       ValueMapping mapping;
       mapping[body->inputs()[0]] = builder_.scalar(DType::kInt64, static_cast<double>(trip));
       mapping[body->inputs()[1]] = going;
@@ -278,52 +302,8 @@ class Unroller {
   }
 
   static Status too_many_trips(const Node& node) {
-    return unimplemented(describe(node) + ": makes more than " + std::to_string(kMostTrips) +
-                         " trips");
-  }
-
-  StatusOr<ScanForm> read_scan(const Node& node) const {
-    ScanForm form;
-    const std::int64_t scanned = node.int_attribute("num_scan_inputs", 0);
-    if (scanned < 1 || static_cast<std::uint64_t>(scanned) > node.operand_count()) {
-      return invalid_argument(describe(node) + ": num_scan_inputs: expected 1 to " +
-                              std::to_string(node.operand_count()) + ", got " +
-                              std::to_string(scanned));
-    }
-    form.inputs = static_cast<std::size_t>(scanned);
-    form.states = node.operand_count() - form.inputs;
-    form.input_axes = node.ints_attribute("scan_input_axes");
-    form.output_axes = node.ints_attribute("scan_output_axes");
-    form.input_directions = node.ints_attribute("scan_input_directions");
-    form.output_directions = node.ints_attribute("scan_output_directions");
-    form.input_axes.resize(form.inputs);
-    for (std::size_t i = 0; i < form.inputs; ++i) {
-      const Value* input = node.operand(form.states + i);
-      if (input == nullptr || !input->type.is_tensor() || !input->tensor_type().rank()) {
-        return unimplemented(describe(node) + ": the rank of scan input " + std::to_string(i) +
-                             " is not known");
-      }
-      const auto rank = static_cast<std::int64_t>(*input->tensor_type().rank());
-      std::int64_t& axis = form.input_axes[i];
-      if (axis < 0) axis += rank;
-      if (axis < 0 || axis >= rank) {
-        return invalid_argument(describe(node) + ": scan input '" + input->name() +
-                                "' has no axis " + std::to_string(axis));
-      }
-      const Dim& extent = (*input->tensor_type().shape)[static_cast<std::size_t>(axis)];
-      if (!extent.known()) {
-        return unimplemented(describe(node) + ": its trip count, the size of '" + input->name() +
-                             "' along axis " + std::to_string(axis) + ", is not known");
-      }
-      if (i > 0 && extent.value != form.trips) {
-        return invalid_argument(describe(node) + ": scan input '" + input->name() +
-                                "': expected length " + std::to_string(form.trips) + ", got " +
-                                std::to_string(extent.value));
-      }
-      form.trips = extent.value;
-    }
-    if (form.trips > kMostTrips) return too_many_trips(node);
-    return form;
+    return unimplemented(describe(node) + ": with it, loops make more than " +
+                         std::to_string(kMostTrips) + " trips");
   }
 
   // The slices of a scan input, in the order of the trips. One Split, so that its gradient is one
@@ -346,6 +326,7 @@ class Unroller {
 
   StatusOr<std::vector<Value*>> replace_scan(const Node& node) {
     MEZZO_ASSIGN_OR_RETURN(const ScanForm form, read_scan(node));
+    if (form.trips > kMostTrips) return too_many_trips(node);
     MEZZO_ASSIGN_OR_RETURN(const Graph* const body,
                            body_of(node, "body", node.operand_count(), form.states));
     std::vector<std::vector<Value*>> inputs;
@@ -357,6 +338,7 @@ class Unroller {
     for (std::size_t i = 0; i < form.states; ++i) state.push_back(node.operand(i));
     std::vector<std::vector<Value*>> rows(body->outputs().size() - form.states);
     for (std::int64_t trip = 0; trip < form.trips; ++trip) {
+      if (++trips_ > kMostTrips) return too_many_trips(node);
       ValueMapping mapping;
       for (std::size_t i = 0; i < form.states; ++i) mapping[body->inputs()[i]] = state[i];
       for (std::size_t i = 0; i < form.inputs; ++i) {
@@ -383,6 +365,7 @@ class Unroller {
   Graph& graph_;
   Builder builder_;
   ConstantFolder folder_;
+  std::int64_t trips_ = 0;  // so far, of all loops
 };
 
 }  // namespace

@@ -8,14 +8,14 @@ namespace mezzo::passes {
 
 // Loop and Scan with a known trip count become that many copies of their body, If with a constant
 // condition the branch it takes. If with a condition from the data computes both branches and
-// selects: their results must have one type. The gradient of the branch not taken is zero, unless
-// its derivative there is infinite (0 times infinity; the same as PyTorch's `where`).
+// selects: their results must have one type. Gradients leave the taken branch alone; only a number
+// that a branch uses otherwise than in arithmetic may get 0 times an infinite derivative.
 //
 // Weights among a body's initializers move to the graph around it and stay one for all copies.
 // Trip counts and conditions may be computed from constants, also within the loop.
 //
 // Unimplemented: the trip count depends on the data; the copies would be more than memory should
-// hold (10^5 nodes, 10^5 trips). InvalidArgument: a body that does not fit its node.
+// hold (10^5 nodes, 10^5 trips of all loops). InvalidArgument: a body that does not fit its node.
 StatusOr<bool> unroll_control_flow(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes

@@ -154,6 +154,32 @@ TEST(ControlFlow, IfTrainsTheBranchThatIsTaken) {
   EXPECT_NE(session->master("no"), no);
 }
 
+// The derivative of the branch that is not taken is infinite.
+TEST(ControlFlow, IfKeepsTheOtherBranchOut) {
+  ModelText model;
+  model.input("float[N,3] x").output("float loss");
+  model.filled("w", {3}, 0.5F).filled("limit", {}, 0.0F).filled("factor", {}, 2.0F);
+  model.nodes(R"(
+    least = ReduceMin <keepdims = 0> (x)
+    positive = Greater (least, limit)
+    [choose] y = If (positive) <then_branch = t () => (float[N,3] a) { p = Mul (x, w) q = Mul (p, factor) a = Log (q) },
+                                else_branch = e () => (float[N,3] b) { r = Mul (x, w) b = Mul (r, r) }>
+    loss = ReduceMean <keepdims = 0> (y)
+)");
+  SessionOptions options = adamw();
+  options.trainer.optimizer.kind = runtime::OptimizerKind::kSgd;
+  options.freeze = {"limit"};
+  options.edit_floats = [](const std::string&, std::vector<float>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 0.0F : 1.0F;
+  };
+  const auto session = value_or_die(Session::open(model.text(), options));
+  EXPECT_FALSE(session->steps(1).at(0).skipped);
+  EXPECT_EQ(session->master("factor")[0], 2.0F);
+  const std::vector<float> w = session->master("w");
+  EXPECT_EQ(w[0], 0.5F);
+  EXPECT_FLOAT_EQ(w[1], 0.5F - 0.02F * 2 * 0.5F / 3);  // d/dw of mean (x w)^2
+}
+
 // One Split with a result per trip.
 TEST(ControlFlow, ManyTrips) {
   ModelText model;
