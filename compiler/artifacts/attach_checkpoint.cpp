@@ -4,12 +4,10 @@
 #include <unordered_map>
 
 #include "compiler/artifacts/accumulators.h"
-#include "compiler/support/text.h"
+#include "compiler/support/quotes.h"
 
 namespace mezzo {
 namespace {
-
-std::string in_quotes(const std::string& name) { return "'" + printable(name) + "'"; }
 
 // Does the graph's note of the type leave room for this tensor?
 bool fits(const Type& type, const Tensor& tensor) {

@@ -12,6 +12,7 @@
 
 #include "compiler/artifacts/ort_checkpoint_generated.h"
 #include "compiler/support/mapped_file.h"
+#include "compiler/support/quotes.h"
 #include "compiler/support/text.h"
 #include "flatbuffers/flatbuffers.h"
 
@@ -19,13 +20,12 @@ namespace mezzo {
 namespace {
 
 constexpr std::int32_t kNewestVersion = 2;
+constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;  // counting on does not overflow
 constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();  // FlatBuffers' limit
 
 using Strings = flatbuffers::String;
 
 std::string text(const Strings* string) { return string == nullptr ? "" : string->str(); }
-
-std::string in_quotes(const std::string& name) { return "'" + printable(name) + "'"; }
 
 // Bytes of a tensor of these dims; nothing where they are negative or overflow.
 std::optional<std::size_t> byte_count(DType dtype, const std::vector<std::int64_t>& dims) {
@@ -162,9 +162,9 @@ class Reader {
     result.step = group.step();
     result.initial_lr = group.initial_learning_rate();
     const std::string where = "optimizer group " + in_quotes(result.name);
-    if (result.step < 0) {
-      return invalid_argument(where + ": expected a step of at least 0, got " +
-                              std::to_string(result.step));
+    if (result.step < 0 || result.step > kMostSteps) {
+      return invalid_argument(where + ": expected a step from 0 to " + std::to_string(kMostSteps) +
+                              ", got " + std::to_string(result.step));
     }
     if (const auto* states = group.optimizer_states()) {
       for (const ort::ParameterOptimizerState* state : *states) {

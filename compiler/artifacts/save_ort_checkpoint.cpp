@@ -16,7 +16,7 @@ constexpr std::uint64_t kTensorOverhead = 4096;
 
 class Writer {
  public:
-  std::span<const std::byte> run(const OrtCheckpoint& checkpoint) {
+  StatusOr<std::span<const std::byte>> run(const OrtCheckpoint& checkpoint) {
     const auto trained = tensors(checkpoint.trained);
     const auto frozen = tensors(checkpoint.frozen);
     const auto module = ort::CreateModuleState(builder_, trained, frozen);
@@ -27,6 +27,7 @@ class Writer {
                                                    : properties(checkpoint);
     builder_.Finish(ort::CreateCheckpoint(builder_, checkpoint.version, module, group_list, bag),
                     ort::CheckpointIdentifier());
+    MEZZO_RETURN_IF_ERROR(status_);
     return std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
   }
 
@@ -45,12 +46,12 @@ class Writer {
       std::uint8_t* to = nullptr;
       const auto data = builder_.CreateUninitializedVector(tensor.byte_size(), 1, &to);
       std::size_t done = 0;
-      const Status copied = tensor.stream([&](std::span<const std::byte> piece) {
+      Status copied = tensor.stream([&](std::span<const std::byte> piece) {
         std::copy(piece.begin(), piece.end(), reinterpret_cast<std::byte*>(to) + done);
         done += piece.size();
         return ok_status();
       });
-      (void)copied;  // the sink does not fail, and only numbers are written
+      if (!copied.ok() && status_.ok()) status_ = std::move(copied);
       offsets.push_back(
           ort::CreateTensor(builder_, name, 0, dims, static_cast<std::int32_t>(tensor.dtype()),
                             flatbuffers::Offset<flatbuffers::Vector<std::uint8_t>>(data)));
@@ -89,6 +90,7 @@ class Writer {
                                   builder_.CreateVector(floats), builder_.CreateVector(strings));
   }
 
+  Status status_;  // of reading tensors
   flatbuffers::FlatBufferBuilder builder_{std::size_t{1} << 20};
 };
 
@@ -120,7 +122,8 @@ Status save_ort_checkpoint(const OrtCheckpoint& checkpoint, const std::string& p
   }
   MEZZO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   Writer writer;
-  MEZZO_RETURN_IF_ERROR(file.write(writer.run(checkpoint)));
+  MEZZO_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, writer.run(checkpoint));
+  MEZZO_RETURN_IF_ERROR(file.write(bytes));
   return file.commit();
 }
 

@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "compiler/onnx/proto_types.h"
-#include "compiler/support/text.h"
+#include "compiler/support/quotes.h"
 #include "onnx/common/constants.h"
 
 namespace mezzo {
 namespace {
-
-std::string in_quotes(std::string_view name) { return "'" + printable(name) + "'"; }
 
 template <typename OpsetProtos>
 std::vector<OpsetImport> import_opsets(const OpsetProtos& protos) {

@@ -19,6 +19,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/support/quotes.h"
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
 #include "passes/autodiff/adopt_layers.h"
@@ -30,8 +31,6 @@ namespace {
 constexpr const char* kGradientSuffix = "_grad";
 constexpr const char* kLossGradient = "loss_gradient";
 constexpr const char* kGradientPrefix = "gradient/";
-
-std::string in_quotes(const std::string& name) { return "'" + printable(name) + "'"; }
 
 // The number that the backward pass starts from, for an output that is a loss.
 Value* seed_of(const Graph& graph, const Value& output) {

@@ -105,10 +105,14 @@ TEST(OrtCheckpoint, NamesWhatIsWrong) {
   EXPECT_THAT(load_ort_checkpoint(dir.file("nameless")), Rejects("a parameter has no name"));
 
   checkpoint = sample_checkpoint();
-  checkpoint.groups[0].step = -1;
-  ASSERT_THAT(save_ort_checkpoint(checkpoint, dir.file("step")), IsOk());
-  EXPECT_THAT(load_ort_checkpoint(dir.file("step")),
-              Rejects("optimizer group 'group0': expected a step of at least 0, got -1"));
+  for (const std::int64_t step : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
+    checkpoint.groups[0].step = step;
+    ASSERT_THAT(save_ort_checkpoint(checkpoint, dir.file("step")), IsOk());
+    EXPECT_THAT(
+        load_ort_checkpoint(dir.file("step")),
+        Rejects("optimizer group 'group0': expected a step from 0 to 1000000000000000, got " +
+                std::to_string(step)));
+  }
 
   EXPECT_THAT(save_ort_checkpoint(checkpoint, dir.file("no/such/folder")), Rejects("folder"));
 }

@@ -181,5 +181,11 @@ TEST_F(BadInput, FailureInTheFirstStep) {
   EXPECT_EQ(contents(), before);
 }
 
+TEST_F(BadInput, MoreEpochsThanCanBeCounted) {
+  expect_refusal({"train", "classifier.onnxtxt", "--data", "data.npz", "--batch-size", "4",
+                  "--epochs", "9000000000000000000"},
+                 1, {"--epochs 9000000000000000000", "too large"});
+}
+
 }  // namespace
 }  // namespace mezzo::test

@@ -10,6 +10,7 @@
 #include "compiler/artifacts/accumulators.h"
 #include "compiler/artifacts/attach_checkpoint.h"
 #include "compiler/onnx/import.h"
+#include "compiler/support/quotes.h"
 #include "compiler/support/text.h"
 
 namespace mezzo::cli {
@@ -23,8 +24,6 @@ constexpr const char* kOptimizerModel = "optimizer_model.onnx";
 // Of AdamW, in the order in which ONNX Runtime sorts its names.
 constexpr const char* kMomentums[] = {"momentum0", "momentum1"};
 constexpr std::string_view kStates[] = {"exp_avg", "exp_avg_sq"};
-
-std::string in_quotes(const std::string& name) { return "'" + printable(name) + "'"; }
 
 std::string beside(const std::string& model, const char* name) {
   return (fs::path(model).parent_path() / name).string();

@@ -41,6 +41,7 @@ struct TrainCommand {
   Status load();
   StatusOr<Compiled> compile(const runtime::NpzFile& arrays);
   void print_start(const Compiled& compiled) const;
+  StatusOr<std::int64_t> steps_of_epochs(std::int64_t samples) const;
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
   Status train(const Compiled& compiled, runtime::Executor& executor, runtime::Trainer& session,
                RunFolder& folder);
@@ -154,6 +155,19 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   return compiled;
 }
 
+StatusOr<std::int64_t> TrainCommand::steps_of_epochs(std::int64_t samples) const {
+  const std::int64_t epochs = std::max<std::int64_t>(1, options.epochs);
+  std::int64_t seen = 0, per_step = 0;
+  if (__builtin_mul_overflow(epochs, samples, &seen) ||
+      __builtin_mul_overflow(options.batch_size, options.trainer.accumulate, &per_step)) {
+    return invalid_argument("--epochs " + std::to_string(epochs) + ", --batch-size " +
+                            std::to_string(options.batch_size) + ", --accumulate " +
+                            std::to_string(options.trainer.accumulate) +
+                            ": the number of steps is too large");
+  }
+  return std::max<std::int64_t>(1, seen / per_step);
+}
+
 // The training data; the evaluation data is looked through as well. Completes the schedule.
 StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
   runtime::DatasetOptions data;
@@ -174,9 +188,7 @@ StatusOr<runtime::Dataset> TrainCommand::open_data(const proto::Plan& plan) {
   MEZZO_RETURN_IF_ERROR(check_index_inputs(plan, options.data));
   MEZZO_RETURN_IF_ERROR(check_masked_labels(plan, options.data, loss));
   if (options.steps == 0) {
-    const std::int64_t per_step = options.batch_size * options.trainer.accumulate;
-    options.steps = std::max<std::int64_t>(
-        1, std::max<std::int64_t>(1, options.epochs) * dataset.samples() / per_step);
+    MEZZO_ASSIGN_OR_RETURN(options.steps, steps_of_epochs(dataset.samples()));
   }
   if (options.trainer.schedule.total_steps == 0)
     options.trainer.schedule.total_steps = options.steps;
