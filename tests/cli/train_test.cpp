@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "bad_input.h"
+#include "runtime/io/npz.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/status_test.h"
 
@@ -191,6 +192,41 @@ TEST_F(Groups, TheCheckpointIsTheWholeModel) {
   const auto file_of_model =
       value_or_die(runtime::SafetensorsFile::open(file("run/checkpoint/model.safetensors")));
   EXPECT_EQ(file_of_model.find("shape")->dtype, DType::kInt64);
+}
+
+// convert --weights: what was trained, normalised by the running statistics.
+TEST_F(Groups, TrainedWeightsGoBackIntoTheModel) {
+  write_model("norm.onnxtxt",
+              R"((float[N,4] x, int64[N] labels) => (float[N,3] scores, float loss)
+<float[4] scale = {1,1,1,1}, float[4] shift = {0,0,0,0}, float[4] mean = {0,0,0,0},
+ float[4] var = {1,1,1,1}, float[4,3] weight = {0.1,-0.2,0.3,0.4,0.5,-0.6,0.7,0.8,0.9,0.1,0.2,0.3},
+ float ratio = {0.5}, bool drops = {1}>
+{ n, new_mean, new_var = BatchNormalization<training_mode = 1>(x, scale, shift, mean, var)
+  d = Dropout(n, ratio, drops)
+  scores = MatMul(d, weight)
+  loss = SoftmaxCrossEntropyLoss<reduction = "mean">(scores, labels) })");
+  Arguments arguments = train({"--lr", "0.5", "--precision", "fp32", "--eval-data", "data.npz"});
+  arguments[1] = "norm.onnxtxt";
+  ASSERT_EQ(mezzo(arguments).status, 0);
+  const CommandResult converted =
+      mezzo(convert("norm.onnxtxt", {"--fp32", "--weights", "run/checkpoint"}));
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  EXPECT_EQ(converted.err, "");
+  ASSERT_EQ(mezzo({"run", "mixed.onnx", "--input", "data.npz", "--output", "y.npz"}).status, 0);
+  const auto outputs = value_or_die(runtime::NpzFile::open(file("y.npz")));
+  const runtime::ArrayData loss = value_or_die(outputs.read("loss"));
+  float got = 0;
+  std::memcpy(&got, loss.bytes.data(), sizeof got);
+  const json summary = json::parse(read_text(file("run/summary.json")));
+  EXPECT_NEAR(got, summary.at("eval_loss").get<double>(), 1e-5);
+
+  expect_refusal(convert("classifier.onnxtxt", {"--weights", "run/checkpoint"}), 1,
+                 {"none of its tensors has the name of an initializer"});
+  write_model("wide.onnxtxt", R"((float[N,4] x) => (float[N,2] y)
+<float[4,2] weight = {1,2,3,4,5,6,7,8}> { y = MatMul(x, weight) })");
+  expect_refusal(convert("wide.onnxtxt", {"--weights", "run/checkpoint/model.safetensors"}), 1,
+                 {"'weight': expected float[4,2] as in the model, got float[4,3]"});
+  expect_refusal(convert("norm.onnxtxt", {"--weights", "nowhere"}), 1, {"nowhere"});
 }
 
 // Saved in the middle and resumed: the files of the uninterrupted run, byte for byte.

@@ -21,7 +21,7 @@ namespace mezzo::cli {
 namespace {
 
 struct ConvertCommand {
-  std::string model, output, report, json;
+  std::string model, output, weights, report, json;
   std::vector<std::string> calibrate;
   PolicyOptions policy;
   ThreadOptions threads;
@@ -43,7 +43,7 @@ struct ConvertCommand {
     const std::shared_ptr<const passes::Calibration> ranges =
         calibration ? calibration->ranges() : nullptr;
     MEZZO_ASSIGN_OR_RETURN(Converted converted, convert_model(model, chosen, padding_of(chosen),
-                                                              dump.to_runner(), ranges));
+                                                              dump.to_runner(), ranges, weights));
     MEZZO_RETURN_IF_ERROR(check_reports(converted.data_files));
     if (calibration) calibration->check(*converted.model, converted.records);
     // Which casts were removed again only the converted graph tells.
@@ -70,6 +70,10 @@ struct ConvertCommand {
   Status check_reports(const std::vector<std::string>& data_files) const {
     std::vector<NamedFile> others = sources(model, data_files);
     others.push_back({"-o", output});
+    if (!weights.empty()) {
+      others.push_back({"--weights", weights});
+      others.push_back({"--weights", weights + "/model.safetensors"});
+    }
     for (const std::string& samples : calibrate) others.push_back({"--calibrate", samples});
     others.push_back({"the data of -o", output + ".data"});
     return expect_different({{"--report", report}, {"--json", json}}, std::move(others));
@@ -106,8 +110,14 @@ Work add_convert(CLI::App& app) {
       app.add_option("-o,--output", command->output, "Where the converted model goes")
           ->required()
           ->type_name("FILE");
+  CLI::Option* weights =
+      app.add_option("--weights", command->weights,
+                     "Take the weights of a training run, run/checkpoint or a safetensors file, "
+                     "and the form for inference: normalisation by running statistics, no dropout")
+          ->type_name("DIR|FILE");
   app.add_option("--report", command->report, "Also write the report as a web page")
-      ->type_name("HTML");
+      ->type_name("HTML")
+      ->excludes(weights);
   app.add_option("--json", command->json, "Also write the report as JSON")->type_name("JSON");
   app.add_flag("--table", command->table, "Print a line per node");
   app.add_flag("-q,--quiet", command->quiet, "Print nothing but warnings and errors");
@@ -115,7 +125,8 @@ Work add_convert(CLI::App& app) {
   app.add_flag("--compare-presets", command->compare_all,
                "Report what every preset would give; without it, with --report, what the default "
                "one and inference would")
-      ->group("Precision");
+      ->group("Precision")
+      ->excludes(weights);
   app.add_flag_function(
          "--print-policy",
          [command, model, output](std::int64_t) {
@@ -130,7 +141,8 @@ Work add_convert(CLI::App& app) {
                             "Run the FP32 graph on these inputs first and keep in FP32 what comes "
                             "near the low type's limits: an npz by input name, or a folder of "
                             "input_K.pb; several samples along a first axis; repeatable"))
-      ->type_name("NPZ|DIR");
+      ->type_name("NPZ|DIR")
+      ->excludes(weights);
   command->threads.add_to(app);
   app.option_defaults()->group("Options");
   command->dump.add_to(app);

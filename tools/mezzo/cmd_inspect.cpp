@@ -60,7 +60,8 @@ StatusOr<Inspection> inspect_report(const std::string& path, const InspectOption
 Work add_inspect(CLI::App& app) {
   auto command = std::make_shared<InspectCommand>();
   app.add_option("file", command->file,
-                 "Model, plan, report, checkpoint folder, safetensors or npz")
+                 "Model, plan, report, checkpoint (a folder, or ONNX Runtime's file), safetensors "
+                 "or npz")
       ->required()
       ->type_name("FILE");
   app.add_option("--loss-output", command->options.loss_output,

@@ -9,6 +9,7 @@
 #include "passes/precision/cost_model.h"
 #include "passes/precision/policy_words.h"
 #include "tools/mezzo/options.h"
+#include "tools/mezzo/trained_weights.h"
 
 namespace mezzo::cli {
 namespace {
@@ -37,7 +38,8 @@ std::uint64_t activation_bytes(const Graph& graph) {
 StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
                                   const passes::PadOptions& padding,
                                   const passes::RunnerOptions& runner,
-                                  std::shared_ptr<const passes::Calibration> calibration) {
+                                  std::shared_ptr<const passes::Calibration> calibration,
+                                  const std::string& weights) {
   Converted converted;
   ImportOptions import_options;
   import_options.warnings = &converted.records.warnings;
@@ -47,6 +49,10 @@ StatusOr<Converted> convert_model(const std::string& path, const passes::Precisi
     converted.records.warnings.push_back("opset " + std::to_string(converted.model->opset()) +
                                          " is newer than " + std::to_string(newest_opset()) +
                                          ", the newest that this build knows");
+  }
+  if (!weights.empty()) {
+    MEZZO_RETURN_IF_ERROR(
+        apply_trained_weights(*converted.model, weights, converted.records.warnings));
   }
   passes::PassContext ctx;
   ctx.policy = policy;

@@ -19,10 +19,12 @@ struct Converted {
   std::vector<std::string> data_files;  // external data that the model is read from
 };
 
-// `calibration` may be null.
+// `calibration` may be null. `weights`: a checkpoint to take weights from (trained_weights.h), or
+// "".
 StatusOr<Converted> convert_model(const std::string& path, const passes::PrecisionPolicy& policy,
                                   const passes::PadOptions& padding,
                                   const passes::RunnerOptions& runner,
-                                  std::shared_ptr<const passes::Calibration> calibration = nullptr);
+                                  std::shared_ptr<const passes::Calibration> calibration = nullptr,
+                                  const std::string& weights = "");
 
 }  // namespace mezzo::cli

@@ -162,8 +162,12 @@ class ModelPrinter {
       const Fate fate = fate_of(*value, view);
       bytes += size;
       trained += fate.trained ? 1 : 0;
+      const bool is_known = fate.trained || !fate.reason.empty();
       table.add({printable(value->name()), printable(to_string(value->type)), format_bytes(size),
-                 fate.trained ? "yes" : "no", printable(fate.reason)});
+                 fate.trained ? "yes"
+                 : is_known   ? "no"
+                              : "?",
+                 printable(fate.reason)});
       list.push_back({{"name", value->name()},
                       {"type", to_string(value->type)},
                       {"bytes", size},

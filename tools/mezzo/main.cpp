@@ -37,9 +37,10 @@ constexpr Command kCommands[] = {
      "  mezzo convert model.onnx -o mixed.onnx --pin '^/aspp/' --deny-op Softplus\n"
      "  mezzo convert model.onnx -o mixed.onnx --preset inference\n"
      "  mezzo convert model.onnx -o mixed.onnx --precision fp16 --calibrate samples.npz\n"
+     "  mezzo convert model.onnx -o trained.onnx --fp32 --weights run/checkpoint\n"
      "  mezzo convert --preset torch-amp --print-policy > policy.json\n",
      add_convert},
-    {"train", "Train an ONNX model that has its loss as an output.",
+    {"train", "Train an ONNX model, with or without a loss, or ONNX Runtime's training artifacts.",
      "  mezzo train model.onnx --data train.npz --batch-size 32 --epochs 10 --precision bf16 --out "
      "run\n"
      "  mezzo train model.onnx --data train.npz --batch-size 32 --steps 1000 --precision fp16 \\\n"
@@ -49,6 +50,9 @@ constexpr Command kCommands[] = {
      "\\\n"
      "      --no-decay-norms-biases --group '^stem:frozen' --group '^head:lr-scale=10' --ema-decay "
      "0.999\n"
+     "  mezzo train scores.onnx --data train.npz --batch-size 32 --loss cross-entropy "
+     "--loss-target y\n"
+     "  mezzo train artifacts/ --data train.npz --batch-size 32 --lr 1e-3 --out run\n"
      "  mezzo train model.onnx --config run.json --resume run/checkpoint\n"
      "  mezzo train --list-ops --json\n",
      add_train, /*computes=*/true},
