@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 
 #include "compiler/support/text.h"
 #include "runtime/exec/class_ports.h"
@@ -35,30 +37,28 @@ std::vector<PaddedTensor> weight_tensors(const Executor& executor) {
   return tensors;
 }
 
-const proto::Parameter* find_parameter(const proto::Plan& plan, const std::string& name) {
-  for (const proto::Parameter& p : plan.parameters()) {
-    if (p.name() == name) return &p;
-  }
-  return nullptr;
-}
+using ParametersByName = std::unordered_map<std::string_view, const proto::Parameter*>;
 
-// Tensors beside parameters, as PARAMETER.NAME.
-void add_states(const proto::Plan& plan, const Optimizer& optimizer,
-                const std::vector<Optimizer::State>& states, std::vector<PaddedTensor>& tensors) {
-  for (const Optimizer::State& state : states) {
-    const OptimizerParameter& parameter = optimizer.parameters()[state.parameter];
-    const proto::Parameter& p = *find_parameter(plan, parameter.name);
-    tensors.push_back(padded(p.name() + "." + std::string(state.name), p, plan.tensors(p.master()),
-                             state.values.data()));
-  }
+ParametersByName parameters_by_name(const proto::Plan& plan) {
+  ParametersByName parameters;
+  for (const proto::Parameter& p : plan.parameters()) parameters.emplace(p.name(), &p);
+  return parameters;
 }
 
 }  // namespace
 
+// Tensors beside parameters, as PARAMETER.NAME.
 std::vector<PaddedTensor> Trainer::optimizer_tensors() {
+  const proto::Plan& plan = executor_.plan();
+  const ParametersByName parameters = parameters_by_name(plan);
   std::vector<PaddedTensor> tensors;
-  for (Unit& unit : units_)
-    add_states(executor_.plan(), unit.optimizer, unit.optimizer.states(), tensors);
+  for (Unit& unit : units_) {
+    for (const Optimizer::State& state : unit.optimizer.states()) {
+      const proto::Parameter& p = *parameters.at(unit.optimizer.parameters()[state.parameter].name);
+      tensors.push_back(padded(p.name() + "." + std::string(state.name), p,
+                               plan.tensors(p.master()), state.values.data()));
+    }
+  }
   return tensors;
 }
 
@@ -66,15 +66,17 @@ std::vector<PaddedTensor> Trainer::optimizer_tensors() {
 // its weights are their own average.
 std::vector<PaddedTensor> Trainer::average_tensors() {
   if (options_.average_decay <= 0) return {};
-  std::vector<PaddedTensor> tensors = weight_tensors(executor_);
+  std::unordered_map<std::string_view, float*> averages;
   for (Unit& unit : units_) {
     if (unit.optimizer.applied_steps() == 0) continue;
     for (const Optimizer::State& average : unit.optimizer.averages()) {
-      const std::string& name = unit.optimizer.parameters()[average.parameter].name;
-      for (PaddedTensor& tensor : tensors) {
-        if (tensor.name == name) tensor.values = average.values.data();
-      }
+      averages.emplace(unit.optimizer.parameters()[average.parameter].name, average.values.data());
     }
+  }
+  std::vector<PaddedTensor> tensors = weight_tensors(executor_);
+  for (PaddedTensor& tensor : tensors) {
+    if (const auto found = averages.find(tensor.name); found != averages.end())
+      tensor.values = found->second;
   }
   return tensors;
 }
