@@ -220,6 +220,29 @@ TEST_F(Groups, TrainedWeightsGoBackIntoTheModel) {
   const json summary = json::parse(read_text(file("run/summary.json")));
   EXPECT_NEAR(got, summary.at("eval_loss").get<double>(), 1e-5);
 
+  // A loop's own initializer, which training moves out of the loop, and an input.
+  write_model("loop.onnxtxt",
+              R"((float[N,4] x, float[4] shift) => (float[N,4] y) <int64 trips = {2}, bool go = {1}>
+{ z = Add(x, shift)
+  y = Loop(trips, go, z) <body = b (int64 i, bool c, float[N,4] a) => (bool c2, float[N,4] a2)
+      <float[4] scale = {1,2,3,4}> { c2 = Identity(c)
+    a2 = Mul(a, scale) }> })");
+  const CommandResult loop = mezzo(
+      {"convert", "loop.onnxtxt", "-o", "loop.onnx", "--fp32", "--weights", "run/checkpoint"});
+  ASSERT_EQ(loop.status, 0) << loop.err;
+  EXPECT_EQ(loop.err, "");
+  const auto learnt = tensors("run/checkpoint/model.safetensors");
+  write_floats("ones.npz", "x", {1, 4}, {1, 1, 1, 1});
+  ASSERT_EQ(mezzo({"run", "loop.onnx", "--input", "ones.npz", "--output", "z.npz"}).status, 0);
+  const auto looped = value_or_die(runtime::NpzFile::open(file("z.npz")));
+  const runtime::ArrayData y = value_or_die(looped.read("y"));
+  std::vector<float> values(4);
+  std::memcpy(values.data(), y.bytes.data(), y.bytes.size());
+  for (std::size_t i = 0; i < 4; ++i) {
+    const float scale = learnt.at("scale")[i];
+    EXPECT_NEAR(values[i], (1 + learnt.at("shift")[i]) * scale * scale, 1e-5);
+  }
+
   expect_refusal(convert("classifier.onnxtxt", {"--weights", "run/checkpoint"}), 1,
                  {"none of its tensors has the name of an initializer"});
   write_model("wide.onnxtxt", R"((float[N,4] x) => (float[N,2] y)

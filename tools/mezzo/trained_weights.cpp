@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -38,6 +39,26 @@ void remove_input(Graph& graph, const Value* value) {
       static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin()));
 }
 
+struct Holder {
+  Graph* graph = nullptr;
+  Value* value = nullptr;  // null: several graphs hold one of the name
+};
+
+// By name, those of loops and branches as well. Of equal names the outermost graph's counts.
+std::map<std::string, Holder> holders_of_weights(Graph& outermost) {
+  std::map<std::string, Holder> holders;
+  const auto add = [&](Graph& graph, Value* value) {
+    if (!holds_weights(*value)) return;
+    const auto [place, is_new] = holders.try_emplace(value->name(), Holder{&graph, value});
+    if (!is_new && place->second.graph != &outermost) place->second.value = nullptr;
+  };
+  for (Value* value : outermost.inputs()) add(outermost, value);
+  for_each_graph(outermost, [&](Graph& graph) {
+    for (Value* value : graph.initializers()) add(graph, value);
+  });
+  return holders;
+}
+
 Status exchange(Graph& graph, Value* value, const runtime::SafetensorsEntry& entry) {
   const bool rounds = entry.dtype == DType::kFloat32 && is_sixteen_bits(value->dtype());
   if (entry.shape != value->tensor_type().dims() || (entry.dtype != value->dtype() && !rounds)) {
@@ -70,26 +91,29 @@ Status apply_trained_weights(Model& model, const std::string& path,
   MEZZO_ASSIGN_OR_RETURN(const auto weights, runtime::SafetensorsFile::open(file));
   passes::PassContext ctx;
   MEZZO_RETURN_IF_ERROR(passes::separate_parameters(model, ctx).status());
-  Graph& graph = *model.graph;
+  const std::map<std::string, Holder> holders = holders_of_weights(*model.graph);
   std::set<const Value*> taken;
   std::vector<std::string> strangers;
   for (const runtime::SafetensorsEntry& entry : weights.entries()) {
-    Value* value = graph.find(entry.name);
-    if (value == nullptr || !holds_weights(*value)) {
+    const auto holder = holders.find(entry.name);
+    if (holder == holders.end() || holder->second.value == nullptr) {
       strangers.push_back(entry.name);
       continue;
     }
+    const auto& [graph, value] = holder->second;
     taken.insert(value);
-    MEZZO_RETURN_IF_ERROR(exchange(graph, value, entry).with_context(file));
+    MEZZO_RETURN_IF_ERROR(exchange(*graph, value, entry).with_context(file));
   }
   if (taken.empty()) {
     return invalid_argument(file +
                             ": none of its tensors has the name of an initializer of the model");
   }
   std::vector<std::string> left;
-  for (const Value* value : graph.initializers()) {
-    if (is_floating(value->dtype()) && taken.count(value) == 0) left.push_back(value->name());
-  }
+  for_each_graph(*model.graph, [&](Graph& graph) {
+    for (const Value* value : graph.initializers()) {
+      if (is_floating(value->dtype()) && taken.count(value) == 0) left.push_back(value->name());
+    }
+  });
   // What training alone needs the file may hold as well: no word of it.
   if (!left.empty()) {
     warnings.push_back(
