@@ -18,6 +18,7 @@
 
 #include "compiler/support/text.h"
 #include "passes/autodiff/exporter_notes.h"
+#include "passes/autodiff/module_paths.h"
 #include "passes/autodiff/select_parameters.h"
 
 namespace mezzo::passes {
@@ -123,17 +124,23 @@ class Separation {
   Separation(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
 
   bool run() {
-    for (const Value* value : graph_.initializers())
-      present_.insert(noted_parameter(value->name()));
     for (const Value* value : graph_.initializers()) {
       if (is_identity_affine(*value)) ctx_.computed_constants.insert(value->name());
     }
     for (Node* node : graph_.node_list()) {
       if (node->is("Identity") && is_weight(node->operand(0))) from_identity(*node);
     }
+    for (const Value* value : graph_.initializers())
+      present_.insert(noted_parameter(value->name()));
     for (const auto& [note, nodes] : groups()) from_notes(nodes);
     const bool tied = tie_output_layers();
     const bool collapsed = undo_expansions();
+    if (!shared_.empty()) {
+      ctx_.records.warnings.push_back(
+          "the exporter stored as one, and they are trained as one: " + join(shared_, ", ") +
+          ". Hint: if they are only equal at the start, export with torch.onnx.export(..., "
+          "training=TrainingMode.TRAINING)");
+    }
     if (made_.empty()) return tied || collapsed;
     ctx_.stats.add("parameters-separated", static_cast<std::int64_t>(made_.size()));
     ctx_.records.warnings.push_back(
@@ -148,7 +155,6 @@ class Separation {
     Value* copy = graph_.add_initializer(
         graph_.find_visible(name) == nullptr ? name : graph_.unique_name(name), weight.constant());
     made_.push_back(copy->name());
-    present_.insert(noted_parameter(copy->name()));
     return copy;
   }
 
@@ -156,13 +162,26 @@ class Separation {
     Value* result = node.result();
     const Value& weight = *node.operand(0);
     if (result == nullptr || result->is_graph_output() || !result->inner_outputs().empty()) return;
-    if (!has_one_value(*weight.constant()) &&
-        without_numbers(weight.name()) != without_numbers(result->name()))
+    if (!is_another_parameter(weight, *result)) {
+      if (!is_anonymous(result->name()))
+        shared_.push_back("'" + result->name() + "' with '" + weight.name() + "'");
       return;
+    }
     const std::string name = result->name();
     graph_.rename(result, graph_.unique_name(name + "/merged"));
     graph_.replace_uses(result, copy_of(weight, name));
     graph_.erase(&node);
+  }
+
+  // Whether `result` = Identity(`weight`) was a parameter by itself, of the same value, rather than
+  // one that several calls share.
+  bool is_another_parameter(const Value& weight, const Value& result) const {
+    if (has_one_value(*weight.constant())) return true;
+    if (!is_anonymous(weight.name()) || !is_anonymous(result.name()))
+      return without_numbers(weight.name()) == without_numbers(result.name());
+    // Transposed: the names say nothing, but the nodes are named after their modules.
+    const std::string mine = paths_.of_user(result), others = paths_.of_user(weight);
+    return mine != others && without_numbers(mine) == without_numbers(others);
   }
 
   // torch.export's optimiser computes x.expand(batch, ...) of a parameter where the batch is fixed:
@@ -212,29 +231,40 @@ class Separation {
     return slice > 0 && value.uses().size() > 0 && !value.is_graph_output();
   }
 
-  // Both exporters transpose the weight of an output layer ahead of time; where that
-  // weight is the embedding's, the two part.
+  // Exporters transpose the weight of an output layer ahead of time; where that weight is the
+  // embedding's, or else used as it is, the two part.
   bool tie_output_layers() {
     bool changed = false;
     const std::vector<Value*> initializers = graph_.initializers();
     for (Value* turned : initializers) {
-      if (!is_weight(turned) ||
-          !(turned->name().starts_with("onnx::MatMul_") || is_computed(*turned)))
-        continue;
+      if (!is_weight(turned) || !is_turned_name(turned->name())) continue;
       for (Value* weight : initializers) {
-        const bool is_table =
-            is_weight(weight) &&
-            std::any_of(weight->uses().begin(), weight->uses().end(),
-                        [](const Use& use) { return use.node->is("Gather") && use.operand == 0; });
-        if (!is_table || !is_transpose(*turned->constant(), *weight->constant()) ||
+        if (weight == turned || !is_weight(weight) || is_turned_name(weight->name()) ||
+            !is_transpose(*turned->constant(), *weight->constant()) ||
             has_one_value(*weight->constant()))  // last, as it reads all of the table
           continue;
+        // Two symmetric matrices, such as identities, may be equal by chance.
+        if (!is_table(*weight) && is_transpose(*weight->constant(), *weight->constant())) continue;
         tie(turned, weight);
         changed = true;
         break;
       }
     }
     return changed;
+  }
+
+  static bool is_table(const Value& weight) {
+    return std::any_of(weight.uses().begin(), weight.uses().end(),
+                       [](const Use& use) { return use.node->is("Gather") && use.operand == 0; });
+  }
+
+  // What the exporters call a matrix that they have transposed: "onnx::MatMul_12" or "val_4", or
+  // after the call that did it, "t" or "transpose_1".
+  static bool is_turned_name(const std::string& name) {
+    const std::string call = without_numbers(name);
+    return name.starts_with("onnx::MatMul_") || name.starts_with("val_") || call == "t" ||
+           call == "t_#" || call == "transpose" || call == "transpose_#" || call == "permute" ||
+           call == "permute_#" || call == "numpy_t" || call == "numpy_t_#";
   }
 
   void tie(Value* turned, Value* weight) {
@@ -344,15 +374,18 @@ class Separation {
         [&](const Use& use) { return exporter_note(*use.node) != exporter_note(*reading.node); });
     if (!shared) return;
     const bool computed = is_computed(*weight);
-    if (computed && claims_.count(weight) == 0) {
-      claims_.emplace(weight, parameter);  // the first keeps it
-      return;
+    if (computed) {
+      const auto [claim, first] = claims_.emplace(weight, parameter);
+      if (first || claim->second == parameter) return;  // the first keeps it, in all its calls
     }
-    // A copy of "layers.0.fc.weight" noted as "p_layers_1_fc_weight" is "layers.1.fc.weight".
-    std::string name = with_numbers_of(weight->name(), parameter);
-    if (noted_parameter(name) != parameter) name = parameter_name(*reading.node, parameter);
-    if (computed) name = graph_.unique_name(weight->name());
-    Value* copy = copy_of(*weight, name);
+    Value*& copy = copies_[{weight, parameter}];  // one for all calls of the module
+    if (copy == nullptr) {
+      // A copy of "layers.0.fc.weight" noted as "p_layers_1_fc_weight" is "layers.1.fc.weight".
+      std::string name = with_numbers_of(weight->name(), parameter);
+      if (noted_parameter(name) != parameter) name = parameter_name(*reading.node, parameter);
+      if (computed) name = graph_.unique_name(weight->name());
+      copy = copy_of(*weight, name);
+    }
     reading.node->set_operand(reading.operand, copy);
   }
 
@@ -374,18 +407,25 @@ class Separation {
     std::string name = gemm->operand(1)->name();
     if (name.ends_with("weight")) name.replace(name.size() - 6, 6, "bias");
     if (noted_parameter(name) != parameter) name = parameter_name(*gemm, parameter);
+    if (const auto made = biases_.find(name); made != biases_.end()) {
+      gemm->set_operand(2, made->second);
+      return;
+    }
     if (graph_.find_visible(name) != nullptr) return;
     TensorRef bias = Tensor::from_floats({columns}, zeros);
     if (weight.dtype() != DType::kFloat32) bias = Tensor::cast_of(bias, weight.dtype(), false);
-    gemm->set_operand(2, graph_.add_initializer(name, bias));
+    gemm->set_operand(2, biases_[name] = graph_.add_initializer(name, bias));
     made_.push_back(name);
   }
 
   Graph& graph_;
   PassContext& ctx_;
-  std::set<std::string> present_;  // initializers as notes spell them
+  ModulePaths paths_{graph_};
+  std::set<std::string> present_;  // initializers of the file, as notes spell them
   std::map<const Value*, std::string> claims_;
-  std::vector<std::string> made_;
+  std::map<std::pair<const Value*, std::string>, Value*> copies_;
+  std::map<std::string, Value*> biases_;
+  std::vector<std::string> made_, shared_;
 };
 
 }  // namespace

@@ -69,5 +69,48 @@ g (float[4,2] x) => (float[4,2] y)
   EXPECT_THAT(ctx.records.warnings, testing::IsEmpty());
 }
 
+// Layers merged because they were equal, one of them called twice: two parameters, not three. So it
+// is with what the exporter transposed under a name of its own, and with biases that it left out.
+TEST(SeparateParameters, EveryCallOfASeparatedLayerReadsItsOneParameter) {
+  const auto model = test::value_or_die(import_text(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[4,2] x) => (float[4,2] y)
+<float[2] "n.0.weight" = {1,1}, float[2] "n.0.bias" = {3,3}, float[2,2] val_1 = {1,2,3,4},
+ float[2,2] "fc.weight" = {5,6,7,8}>
+{
+  a = LayerNormalization (x, "n.0.weight", "n.0.bias")
+  b = LayerNormalization (a, "n.0.weight", "n.0.bias")
+  c = LayerNormalization (b, "n.0.weight", "n.0.bias")
+  d = MatMul (c, val_1)
+  e = MatMul (d, val_1)
+  f = MatMul (e, val_1)
+  h = Gemm (f, "fc.weight")
+  y = Gemm (h, "fc.weight")
+})"));
+  const char* calls[] = {"n(%x, %p_n_0_weight, %p_n_0_bias)",
+                         "n(%a, %p_n_1_weight, %p_n_1_bias)",
+                         "n(%b, %p_n_1_weight, %p_n_1_bias)",
+                         "l(%c, %p_l_0_weight)",
+                         "l(%d, %p_l_0_weight)",
+                         "l(%e, %p_l_1_weight)",
+                         "l(%f, %p_fc_weight, %p_fc_bias)",
+                         "l(%h, %p_fc_weight, %p_fc_bias)"};
+  std::vector<const Node*> nodes;
+  for (const auto& node : model->graph->nodes()) {
+    node->metadata = {{"pkg.torch.onnx.fx_node", calls[nodes.size()]}};
+    nodes.push_back(node.get());
+  }
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "separate-parameters"), IsOk());
+  EXPECT_EQ(nodes[0]->operand(1)->name(), "n.0.weight");
+  EXPECT_EQ(nodes[1]->operand(1)->name(), "n.1.weight");
+  EXPECT_EQ(nodes[2]->operand(1), nodes[1]->operand(1));
+  EXPECT_EQ(nodes[2]->operand(2), nodes[1]->operand(2));
+  EXPECT_EQ(nodes[3]->operand(1)->name(), "val_1");
+  EXPECT_EQ(nodes[4]->operand(1), nodes[3]->operand(1));
+  EXPECT_NE(nodes[5]->operand(1), nodes[3]->operand(1));
+  ASSERT_NE(nodes[6]->operand(2), nullptr);
+  EXPECT_EQ(nodes[7]->operand(2), nodes[6]->operand(2));
+}
+
 }  // namespace
 }  // namespace mezzo::passes

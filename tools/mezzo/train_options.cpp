@@ -15,10 +15,14 @@ namespace mezzo::cli {
 namespace {
 
 // Options that may differ between a run and its continuation, or that digest() has in another form.
-constexpr std::array<std::string_view, 20> kNotCompared = {
-    "model",  "data",    "eval-data",  "steps",   "epochs",         "out",      "resume",
-    "config", "threads", "save-every", "profile", "save-gradients", "json",     "device",
-    "help",   "dump-to", "preset",     "policy",  "no-shuffle",     "precision"};
+constexpr std::array<std::string_view, 21> kNotCompared = {
+    "model",      "data",      "eval-data",
+    "steps",      "epochs",    "out",
+    "resume",     "config",    "threads",
+    "save-every", "profile",   "save-gradients",
+    "json",       "device",    "help",
+    "dump-to",    "preset",    "policy",
+    "no-shuffle", "precision", "export-checkpoint"};
 
 // "0.10" and "1e-1" are one number.
 std::string normal_form(const std::string& text) {
