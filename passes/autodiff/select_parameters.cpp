@@ -180,6 +180,42 @@ const Node* first_unknown(const Graph& graph) {
   return nullptr;
 }
 
+const Value* first_of(const Node& node, const ValueSet& set) {
+  for (const Value* operand : node.operands()) {
+    if (operand != nullptr && set.count(operand) > 0) return operand;
+  }
+  return nullptr;
+}
+
+// Where the gradient of a loss ends before it reaches a parameter, as "node 'rank' (ArgMax), which
+// passes no gradient on to 'scores'"; "" if the loss is computed from no such initializer. `used`
+// is what the gradient reaches.
+std::string end_of_gradient(const Graph& graph, const ValueSet& used) {
+  ValueSet computed;  // from initializers that could be parameters
+  for (const Value* value : graph.initializers()) {
+    if (used.count(value) == 0 && value->constant() && is_floating(value->dtype()) &&
+        reason_to_keep(*value, {}).empty())
+      computed.insert(value);
+  }
+  const Node* end = nullptr;
+  for (const auto& node : graph.nodes()) {
+    if (first_of(*node, computed) == nullptr) continue;
+    for (const Value* result : node->results()) {
+      if (result == nullptr) continue;
+      computed.insert(result);
+      if (used.count(result) > 0 && end == nullptr) end = node.get();
+    }
+  }
+  while (end != nullptr) {
+    const Value* operand = first_of(*end, computed);
+    if (operand == nullptr) return {};
+    if (is_floating(operand->dtype()))
+      return describe(*end) + ", which passes no gradient on to '" + operand->name() + "'";
+    end = operand->producer();  // integers: the gradient was lost where they were made
+  }
+  return {};
+}
+
 bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const Pattern& p) { return p.matches(name); });
@@ -265,6 +301,8 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       return unimplemented(reached + ", as far as is known: no gradient passes " +
                            describe(*unknown) + ", an operator that mezzo does not know");
     }
+    if (const std::string end = end_of_gradient(graph, used); !end.empty())
+      return invalid_argument(reached + ": on the way to it stands " + end);
     return invalid_argument(reached + ". Hint: --train REGEX selects some by name");
   }
   return choices;

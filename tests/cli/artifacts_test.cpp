@@ -1,5 +1,6 @@
 // Training artifacts of ONNX Runtime as users bring them: a small set of our own.
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -195,6 +196,19 @@ TEST_F(ArtifactsTest, CheckpointKeepsWhatIsNotTrained) {
   EXPECT_EQ(back.groups[0].parameters[0].momentums[1].name, "momentum1");
   EXPECT_EQ(back.groups[0].parameters[0].momentums[1].tensor->dims(),
             (std::vector<std::int64_t>{2, 3}));
+}
+
+// Where the export goes is proved before training, and is no setting that a resumed run must share.
+TEST_F(ArtifactsTest, PlaceOfTheExport) {
+  const CommandResult lost = train("lost", {"--steps", "2", "--export-checkpoint", "no/where"});
+  EXPECT_EQ(lost.status, 1);
+  EXPECT_THAT(lost.err, testing::HasSubstr("--export-checkpoint no/where: cannot be written"));
+  EXPECT_FALSE(std::filesystem::exists(file("lost/checkpoint")));
+  ASSERT_EQ(train("run", {"--steps", "2", "--export-checkpoint", "run/here"}).status, 0);
+  EXPECT_EQ(load("run/here").groups[0].step, 2);
+  const CommandResult more = train("run", {"--steps", "4", "--resume", "run/checkpoint"});
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_EQ(load("run/ort_checkpoint").groups[0].step, 4);
 }
 
 // Two steps and two from the checkpoint they left are four: weights, moments and count.

@@ -138,6 +138,12 @@ TEST_F(BadLoss, NothingThatCouldBeTrained) {
                                    " { h = MatMul(x, w) [last] y = com.microsoft.Inverse(h) }");
   expect_refusal(with("steps.onnxtxt", "ok.npz", kCrossEntropy), 1,
                  {"steps.onnxtxt", "node 'last' (com.microsoft.Inverse)", "gradient of 'h'"});
+  write_model("ranks.onnxtxt", std::string("(float[N,4] x) => (float[N,1] y) ") + kWeight +
+                                   " { h = MatMul(x, w) [rank] i = ArgMax<axis = 1>(h) "
+                                   "j = Add(i, i) y = Cast<to = 1>(j) }");
+  write("one.npz", {8, 4}, "target", {8, 1});
+  expect_refusal(with("ranks.onnxtxt", "one.npz", {"--loss", "mse"}), 1,
+                 {"ranks.onnxtxt", "no trainable initializer", "node 'rank' (ArgMax)", "'h'"});
   write_model(
       "counts.onnxtxt",
       "(float[N,4] x) => (float[N,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,1,2,3}, int64[3] "

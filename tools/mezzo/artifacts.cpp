@@ -1,8 +1,12 @@
 #include "tools/mezzo/artifacts.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -235,6 +239,20 @@ Status restore_optimizer(const Artifacts& artifacts, runtime::Trainer& trainer) 
     MEZZO_RETURN_IF_ERROR(
         restore_states(by_name, *optimizer).with_context(printable(artifacts.checkpoint_path)));
   }
+  return ok_status();
+}
+
+Status check_export_place(const std::string& path) {
+  const auto refused = [&](const std::string& why) {
+    return invalid_argument("--export-checkpoint " + printable(path) +
+                            ": cannot be written: " + why);
+  };
+  std::error_code error;
+  if (fs::is_directory(path, error)) return refused("it is a folder");
+  const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
+  if (!fs::is_directory(parent, error))
+    return refused("there is no folder '" + printable(parent.string()) + "'");
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) return refused(std::strerror(errno));
   return ok_status();
 }
 

@@ -60,6 +60,10 @@ Status apply_optimizer(const Artifacts& artifacts, const std::set<std::string>& 
 // Puts the checkpoint's optimizer state, if it has one, into a trainer that has not stepped yet.
 Status restore_optimizer(const Artifacts& artifacts, runtime::Trainer& trainer);
 
+// InvalidArgument if the checkpoint cannot be written to `path`: its folder is missing or closed to
+// us, or it is a folder itself. To find out before training rather than after.
+Status check_export_place(const std::string& path);
+
 // Writes a checkpoint of ONNX Runtime with the weights, statistics and optimizer state as they are
 // now; what mezzo does not change is as it was read.
 Status export_checkpoint(const Artifacts& artifacts, runtime::Executor& executor,

@@ -20,6 +20,7 @@
 #include "tools/mezzo/list_ops.h"
 #include "tools/mezzo/memory_use.h"
 #include "tools/mezzo/model_weights.h"
+#include "tools/mezzo/output_places.h"
 #include "tools/mezzo/run_folder.h"
 #include "tools/mezzo/train_options.h"
 #include "tools/mezzo/train_report.h"
@@ -87,7 +88,13 @@ Status TrainCommand::run() {
                               " has " + std::to_string(session->steps_done()) + " steps already");
     }
   }
+  const std::string& exported = options.artifacts.export_checkpoint;
+  if (!exported.empty()) {
+    MEZZO_RETURN_IF_ERROR(expect_different({{"--export-checkpoint", exported}},
+                                           sources(options.model, {options.data})));
+  }
   MEZZO_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::open(options.out));
+  if (!exported.empty()) MEZZO_RETURN_IF_ERROR(check_export_place(exported));
   return train(compiled, *executor, *session, folder);
 }
 
