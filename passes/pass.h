@@ -63,6 +63,8 @@ struct PassContext {
   std::optional<TrainingRoles> training;  // set by prepare-training and differentiate
   std::uint64_t inferred = 0;  // fingerprint of the model as infer-shapes left it; 0: never ran
   std::set<std::string> computed_constants;  // initializers that passes made: no weights
+  // Set by differentiate: initializers that the loss depends on and that are not trained, and why.
+  std::map<std::string, std::string> untrained;
   std::string loss_scope;  // set by attach-loss: nodes whose names begin so stay FP32; or ""
   std::shared_ptr<const Assignment> assignment;  // set by assign-precision for insert-casts
   Records records;

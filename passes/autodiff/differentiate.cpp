@@ -105,6 +105,7 @@ StatusOr<bool> differentiate(Model& model, PassContext& ctx) {
   MEZZO_ASSIGN_OR_RETURN(
       const auto choices,
       select_parameters(*model.graph, *loss, ctx.training_options, ctx.computed_constants));
+  ctx.untrained = untrained(*model.graph, choices, ctx.computed_constants);
   if (!ctx.training) ctx.training.emplace();
   ctx.training->loss = loss->name();
   MEZZO_RETURN_IF_ERROR(Differentiator(model, ctx, *loss).run(choices));

@@ -1,15 +1,15 @@
 #include "passes/autodiff/select_parameters.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <optional>
-#include <regex>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
+#include "passes/autodiff/exporter_names.h"
 #include "passes/autodiff/exporter_notes.h"
+#include "passes/autodiff/parameter_roles.h"
 
 namespace mezzo::passes {
 namespace {
@@ -23,23 +23,10 @@ bool is_scalar_loss(const Value& value) {
          value.tensor_type().has_static_shape() && value.tensor_type().elems() == 1;
 }
 
-}  // namespace
-
-bool is_anonymous(const std::string& name) {
-  static const std::regex pattern(
-      R"(^(_?val_\d+|\d+|onnx::\w+_\d+|onnx::.*::\d+|const(ant)?(_\d+)?|)"
-      R"(scalar_tensor_default(_\d+)?|(.*/)?(Constant|Cast)(_\d+)?(_output_\d+)?|)"
-      R"(OneConstant_Type\d+)$)",
-      std::regex::optimize);
-  return name.size() < 512 && std::regex_match(name, pattern);
-}
-
-namespace {
-
 // A scalar that is only an exponent or a limit (6 of Relu6), or a small number that only keeps a
-// sum or maximum off zero. Modules hold their learned scalars as such, too, but raise to the power
-// of them only as vectors.
-std::string scalar_role(const Value& value) {
+// sum or maximum off zero. Modules hold their learned scalars as such, too (a shift, a learned
+// limit of activations), under names of their own; but raise to the power of them only as vectors.
+std::string scalar_role(const Value& value, const ExporterNames& names) {
   if (!value.constant()->dims().empty() || value.uses().empty()) return {};
   const double number = std::fabs(value.constant()->to_doubles().at(0));
   const auto all_uses = [&](const auto& fits) {
@@ -48,6 +35,7 @@ std::string scalar_role(const Value& value) {
   if (all_uses([](const Use& use) { return use.node->is("Pow") && use.operand == 1; })) {
     return "exponent";
   }
+  if (!names.is_anonymous(value.name()) && !names_a_limit(value.name())) return {};
   if (all_uses([](const Use& use) { return use.node->is("Clip") && use.operand >= 1; })) {
     return "limit";
   }
@@ -102,7 +90,7 @@ bool is_quantization_parameter(const Value& value) {
 
 // What layers read beside their weights: the zeros from which an exporter lets a recurrent layer
 // start (a learned state has a name), and the window of a Fourier transform.
-std::string layer_role(const Value& value) {
+std::string layer_role(const Value& value, const ExporterNames& names) {
   const auto all_uses = [&](const auto& fits) {
     return !value.uses().empty() && std::all_of(value.uses().begin(), value.uses().end(), fits);
   };
@@ -113,7 +101,8 @@ std::string layer_role(const Value& value) {
     const bool recurrent = use.node->is("RNN") || use.node->is("LSTM") || use.node->is("GRU");
     return recurrent && (use.operand == 5 || use.operand == 6);
   });
-  if (!is_state || !is_anonymous(value.name()) || value.constant()->elems() > kMaskScanElems) {
+  if (!is_state || !names.is_anonymous(value.name()) ||
+      value.constant()->elems() > kMaskScanElems) {
     return {};
   }
   const std::vector<double> numbers = value.constant()->to_doubles();
@@ -121,18 +110,28 @@ std::string layer_role(const Value& value) {
   return zero ? "initial state of zeros" : "";
 }
 
-std::string reason_to_keep(const Value& value, const std::string& noted_kind) {
+// A parameter of one element is a vector (the bias of one channel), by what reads it.
+bool is_lone_constant(const Value& value, const ExporterNames& names) {
+  const Tensor& tensor = *value.constant();
+  return tensor.elems() <= 1 && names.is_anonymous(value.name()) &&
+         (tensor.dims().empty() || !is_read_as_parameter(value));
+}
+
+std::string reason_to_keep(const Value& value, const std::string& noted_kind,
+                           const ExporterNames& names) {
   if (std::string statistic = statistic_of(value); !statistic.empty()) return statistic;
   if (is_quantization_parameter(value)) return kQuantization;
   if (noted_kind == "BUFFER") return "buffer of the module";
   if (noted_kind == "CONSTANT_TENSOR") return "constant of the module";
   if (noted_kind == kComputedKind) return "computed by the exporter, from no parameter";
   if (noted_kind == "PARAMETER") return {};
-  const Tensor& tensor = *value.constant();
-  if (tensor.elems() <= 1 && is_anonymous(value.name())) return "constant of the exporter";
-  if (std::string role = scalar_role(value); !role.empty()) return role;
-  if (is_mask(tensor)) return "mask";
-  return layer_role(value);
+  if (value.constant()->elems() <= 1 && value.dtype() != DType::kFloat32) {
+    return "lone number in " + std::string(dtype_name(value.dtype()));
+  }
+  if (is_lone_constant(value, names)) return "constant of the exporter";
+  if (std::string role = scalar_role(value, names); !role.empty()) return role;
+  if (is_mask(*value.constant()) && !is_read_as_parameter(value)) return "mask";
+  return layer_role(value, names);
 }
 
 StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts,
@@ -259,13 +258,14 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
   MEZZO_RETURN_IF_ERROR(check_trainable(train, options.train, graph));
   const std::set<std::string> chosen(options.parameters.begin(), options.parameters.end());
   const auto kinds = noted_kinds(graph);
+  const ExporterNames names(graph, computed);
   const ValueSet used = influences(loss);
   std::vector<ParameterChoice> choices;
   bool any_trained = false;
   for (Value* value : graph.initializers()) {
     if (!is_floating(value->dtype()) || !value->constant()) continue;
-    ParameterChoice choice{value, false, {}};
-    if (used.count(value) == 0) {
+    ParameterChoice choice{value, false, used.count(value) > 0, {}};
+    if (!choice.reached) {
       choice.reason = statistic_of(*value);
       if (choice.reason.empty() && is_quantization_parameter(*value)) choice.reason = kQuantization;
       if (choice.reason.empty()) choice.reason = "the loss does not depend on it";
@@ -273,16 +273,15 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       choice.trained = true;
       choice.reason = "--train";
     } else if (any_matches(freeze, value->name())) {
-      choice.reason = "--freeze";
+      choice.reason = kFrozenByOption;
     } else if (!chosen.empty()) {
       choice.trained = chosen.count(value->name()) > 0;
-      choice.reason = choice.trained ? "the training information updates it"
-                                     : "the training information does not update it";
+      choice.reason = choice.trained ? "the training information updates it" : kNotUpdated;
     } else {
       const auto kind = kinds.find(value->name());
       choice.reason = computed.count(value->name()) > 0
                           ? "computed from constants"
-                          : reason_to_keep(*value, kind == kinds.end() ? "" : kind->second);
+                          : reason_to_keep(*value, kind == kinds.end() ? "" : kind->second, names);
       choice.trained = choice.reason.empty();
       if (choice.trained) choice.reason = "the loss depends on it";
     }
@@ -306,6 +305,20 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
     return invalid_argument(reached + ". Hint: --train REGEX selects some by name");
   }
   return choices;
+}
+
+std::map<std::string, std::string> untrained(const Graph& graph,
+                                             const std::vector<ParameterChoice>& choices,
+                                             const std::set<std::string>& computed) {
+  const ExporterNames names(graph, computed);
+  std::map<std::string, std::string> reasons;
+  for (const ParameterChoice& choice : choices) {
+    if (choice.trained || !choice.reached) continue;
+    const std::string& name = choice.value->name();
+    if (choice.value->constant()->elems() > 1 || !names.is_anonymous(name))
+      reasons[name] = choice.reason;
+  }
+  return reasons;
 }
 
 }  // namespace mezzo::passes

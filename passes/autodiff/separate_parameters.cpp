@@ -3,56 +3,25 @@
 //    the call's parameters are that no initializer stands for is compared with what the group reads
 //    beside its own: by name, else in order.
 //
-// 3. An output layer that holds an embedding transposed reads the embedding, and what was expanded
-//    over the batch ahead of time is expanded when it runs.
+// 3. Ties that were computed away come back (restore_ties.h).
 //
 // Ones and zeros that only fill a normalisation's scale and bias are noted as constants on the way.
 #include "passes/autodiff/separate_parameters.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <map>
 #include <set>
-#include <span>
 
 #include "compiler/support/text.h"
+#include "passes/autodiff/exporter_names.h"
 #include "passes/autodiff/exporter_notes.h"
 #include "passes/autodiff/module_paths.h"
-#include "passes/autodiff/select_parameters.h"
+#include "passes/autodiff/restore_ties.h"
+#include "passes/autodiff/weight_facts.h"
 
 namespace mezzo::passes {
 namespace {
-
-constexpr std::int64_t kMostCompared = std::int64_t{1} << 26;
-
-bool is_weight(const Value* value) {
-  return value != nullptr && value->is_fixed() && value->constant() && is_floating(value->dtype());
-}
-
-// All elements are the same: what two parameters are equal in when they are made.
-bool has_one_value(const Tensor& tensor) {
-  if (tensor.dims().empty() || tensor.elems() == 0 || tensor.elems() > kMostCompared) return false;
-  const std::vector<double> values = tensor.to_doubles();
-  return !values.empty() && std::all_of(values.begin(), values.end(),
-                                        [&](double value) { return value == values.front(); });
-}
-
-// "layers.12.fc" and "layers.3.fc" read the same.
-std::string without_numbers(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-      if (text.empty() || text.back() != '#') text += '#';
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
-// The exporter's own names are of what it computed, such as a transposed weight.
-bool is_computed(const Value& weight) { return weight.name().starts_with("val_"); }
 
 bool normalises(const Node& node) {
   return node.is("InstanceNormalization") || node.is("BatchNormalization") ||
@@ -62,6 +31,25 @@ bool normalises(const Node& node) {
 bool holds_only(const Value& value, double number) {
   const std::vector<double> values = value.constant()->to_doubles();
   return std::all_of(values.begin(), values.end(), [&](double v) { return v == number; });
+}
+
+// "bias" of "attn.in_proj_bias" and "fc.bias".
+std::string last_word(const std::string& name) {
+  const std::size_t end = name.find_last_of("._/");
+  return end == std::string::npos ? name : name.substr(end + 1);
+}
+
+// Names that exporters give to what nodes compute: "/fc/Identity_output_0", "17", "clone_2".
+bool is_result_name(const std::string& name, const Node& node) {
+  static const std::set<std::string> calls = {"clone",    "alias",      "detach",         "view",
+                                              "identity", "contiguous", "lift_fresh_copy"};
+  const bool is_number = std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+  std::string call = without_numbers(name);
+  if (call.ends_with("_#")) call.resize(call.size() - 2);
+  return is_number || name.starts_with('/') || name.starts_with("val_") || calls.count(call) > 0 ||
+         name.substr(name.rfind('/') + 1).starts_with(node.op_type());
 }
 
 // `name` with its numbers exchanged for those of `other`, which reads the same without numbers.
@@ -83,8 +71,8 @@ std::string with_numbers_of(const std::string& name, const std::string& other) {
 
 // Ones and zeros under a name of the exporter's, where a normalisation takes scale and bias: the
 // layer has none (affine=False), or spells another normalisation by this one.
-bool is_identity_affine(const Value& value) {
-  if (!is_weight(&value) || !is_anonymous(value.name()) || value.uses().empty()) return false;
+bool is_identity_affine(const Value& value, const ExporterNames& names) {
+  if (!is_weight(&value) || !names.is_anonymous(value.name()) || value.uses().empty()) return false;
   const std::size_t operand = value.uses().front().operand;
   for (const Use& use : value.uses()) {
     if (!normalises(*use.node) || use.operand != operand || (operand != 1 && operand != 2))
@@ -93,39 +81,17 @@ bool is_identity_affine(const Value& value) {
   return holds_only(value, operand == 1 ? 1 : 0);
 }
 
-// The bytes of `turned` [b,a] are those of `weight` [a,b] transposed.
-bool is_transpose(const Tensor& turned, const Tensor& weight) {
-  const std::vector<std::int64_t>& dims = weight.dims();
-  if (dims.size() != 2 || turned.dims() != std::vector<std::int64_t>{dims[1], dims[0]} ||
-      turned.dtype() != weight.dtype())
-    return false;
-  const auto bytes_of = [](const Tensor& tensor, std::vector<std::byte>& copy) {
-    const std::span<const std::byte> stored = tensor.stored_bytes();
-    if (!stored.empty()) return stored;
-    copy = tensor.copy_bytes();
-    return std::span<const std::byte>(copy);
-  };
-  std::vector<std::byte> copies[2];
-  const auto a = bytes_of(turned, copies[0]), b = bytes_of(weight, copies[1]);
-  const auto rows = static_cast<std::size_t>(dims[0]), columns = static_cast<std::size_t>(dims[1]);
-  const std::size_t size = rows * columns == 0 ? 0 : b.size() / (rows * columns);
-  if (size == 0 || a.size() != b.size()) return false;
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) {
-      if (std::memcmp(&a[(c * rows + r) * size], &b[(r * columns + c) * size], size) != 0)
-        return false;
-    }
-  }
-  return true;
-}
-
 class Separation {
  public:
-  Separation(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {}
+  Separation(Model& model, PassContext& ctx)
+      : graph_(*model.graph),
+        ctx_(ctx),
+        from_pytorch_(model.producer_name == "pytorch"),
+        names_(graph_, ctx.computed_constants) {}
 
   bool run() {
     for (const Value* value : graph_.initializers()) {
-      if (is_identity_affine(*value)) ctx_.computed_constants.insert(value->name());
+      if (is_identity_affine(*value, names_)) ctx_.computed_constants.insert(value->name());
     }
     for (Node* node : graph_.node_list()) {
       if (node->is("Identity") && is_weight(node->operand(0))) from_identity(*node);
@@ -133,15 +99,14 @@ class Separation {
     for (const Value* value : graph_.initializers())
       present_.insert(noted_parameter(value->name()));
     for (const auto& [note, nodes] : groups()) from_notes(nodes);
-    const bool tied = tie_output_layers();
-    const bool collapsed = undo_expansions();
+    const bool tied = restore_ties(graph_, ctx_);
     if (!shared_.empty()) {
       ctx_.records.warnings.push_back(
           "the exporter stored as one, and they are trained as one: " + join(shared_, ", ") +
           ". Hint: if they are only equal at the start, export with torch.onnx.export(..., "
           "training=TrainingMode.TRAINING)");
     }
-    if (made_.empty()) return tied || collapsed;
+    if (made_.empty()) return tied;
     ctx_.stats.add("parameters-separated", static_cast<std::int64_t>(made_.size()));
     ctx_.records.warnings.push_back(
         "the exporter stored parameters of equal value once; " + std::to_string(made_.size()) +
@@ -158,127 +123,58 @@ class Separation {
     return copy;
   }
 
+  // TorchScript's exporter lets Identity(w) stand for a parameter that it merged with w, under the
+  // parameter's own name. What a module calls (clone, alias) has a note of torch.export or a name
+  // of the exporter's. In files of others Identity ties, unless both names are a module's.
+  bool stands_for_parameter(const Node& node) const {
+    const std::string &from = node.operand(0)->name(), &name = node.result()->name();
+    if (!exporter_note(node).empty() || is_result_name(name, node)) return false;
+    if (names_.is_anonymous(from) && names_.is_anonymous(name)) return is_another_call(node);
+    if (names_.is_anonymous(name)) return false;
+    const bool of_modules = name.find('.') != std::string::npos;
+    if (!from_pytorch_ && !of_modules) return false;
+    if (without_numbers(from) == without_numbers(name)) return true;
+    return has_one_value(*node.operand(0)->constant()) &&
+           (from_pytorch_ || last_word(from) == last_word(name));
+  }
+
+  // Of weights that TorchScript's exporter transposed, the names say nothing ("onnx::MatMul_406"),
+  // but the nodes are named after their modules.
+  bool is_another_call(const Node& node) const {
+    if (!node.result()->name().starts_with("onnx::")) return false;
+    if (has_one_value(*node.operand(0)->constant())) return true;
+    const std::string mine = paths_.of_user(*node.result());
+    const std::string others = paths_.of_user(*node.operand(0));
+    return mine != others && without_numbers(mine) == without_numbers(others);
+  }
+
+  // What the exporter notes of the weight is true of the copy: without, it would count as computed.
+  void note_as(const Value& weight, const Value& copy) {
+    const auto note =
+        std::find_if(graph_.value_info.begin(), graph_.value_info.end(),
+                     [&](const ValueInfo& info) { return info.name == weight.name(); });
+    if (note == graph_.value_info.end() || note->metadata.empty()) return;
+    ValueInfo noted = *note;
+    noted.name = copy.name();
+    graph_.value_info.push_back(std::move(noted));
+  }
+
   void from_identity(Node& node) {
     Value* result = node.result();
     const Value& weight = *node.operand(0);
     if (result == nullptr || result->is_graph_output() || !result->inner_outputs().empty()) return;
-    if (!is_another_parameter(weight, *result)) {
-      if (!is_anonymous(result->name()))
+    if (!stands_for_parameter(node)) {
+      if (exporter_note(node).empty() && !names_.is_anonymous(result->name()) &&
+          !is_result_name(result->name(), node))
         shared_.push_back("'" + result->name() + "' with '" + weight.name() + "'");
       return;
     }
     const std::string name = result->name();
     graph_.rename(result, graph_.unique_name(name + "/merged"));
-    graph_.replace_uses(result, copy_of(weight, name));
+    Value* copy = copy_of(weight, name);
+    note_as(weight, *copy);
+    graph_.replace_uses(result, copy);
     graph_.erase(&node);
-  }
-
-  // Whether `result` = Identity(`weight`) was a parameter by itself, of the same value, rather than
-  // one that several calls share.
-  bool is_another_parameter(const Value& weight, const Value& result) const {
-    if (has_one_value(*weight.constant())) return true;
-    if (!is_anonymous(weight.name()) || !is_anonymous(result.name()))
-      return without_numbers(weight.name()) == without_numbers(result.name());
-    // Transposed: the names say nothing, but the nodes are named after their modules.
-    const std::string mine = paths_.of_user(result), others = paths_.of_user(weight);
-    return mine != others && without_numbers(mine) == without_numbers(others);
-  }
-
-  // torch.export's optimiser computes x.expand(batch, ...) of a parameter where the batch is fixed:
-  // each sample would then train a copy of its own.
-  bool undo_expansions() {
-    bool changed = false;
-    const std::vector<Value*> initializers = graph_.initializers();
-    for (Value* expanded : initializers) {
-      if (!is_weight(expanded) || !is_expansion(*expanded)) continue;
-      const TensorRef tensor = expanded->constant();
-      const std::vector<std::int64_t> dims = tensor->dims();
-      std::vector<std::int64_t> one = dims;
-      one[0] = 1;
-      std::vector<std::byte> bytes = tensor->copy_bytes();
-      bytes.resize(bytes.size() / static_cast<std::size_t>(dims[0]));
-      const std::string name = expanded->name();
-      graph_.rename(expanded, graph_.unique_name(name + "/expanded"));
-      const std::vector<Value*> operands = {
-          graph_.add_initializer(name, Tensor::from_bytes(tensor->dtype(), one, std::move(bytes))),
-          graph_.add_initializer(
-              graph_.unique_name(name + "/shape"),
-              Tensor::from_ints({static_cast<std::int64_t>(dims.size())}, dims))};
-      const std::vector<std::string> names = {graph_.unique_name(name + "/by_sample")};
-      Node* node = graph_.add_node("Expand", "", operands, names, graph_.nodes().front().get());
-      node->name = names[0];
-      node->result()->type = expanded->type;
-      graph_.replace_uses(expanded, node->result());
-      graph_.erase_initializer(expanded);
-      ctx_.stats.add("expansions-undone", 1);
-      changed = true;
-    }
-    return changed;
-  }
-
-  // Named after a call of expand, with equal slices along the first axis.
-  static bool is_expansion(const Value& value) {
-    const Tensor& tensor = *value.constant();
-    const std::string name = without_numbers(value.name());
-    if ((name != "expand" && name != "expand_#") || tensor.dims().size() < 2 ||
-        tensor.dims()[0] < 2 || tensor.elems() > kMostCompared)
-      return false;
-    const std::vector<std::byte> bytes = tensor.copy_bytes();
-    const std::size_t slice = bytes.size() / static_cast<std::size_t>(tensor.dims()[0]);
-    for (std::size_t at = slice; slice > 0 && at + slice <= bytes.size(); at += slice) {
-      if (std::memcmp(bytes.data(), bytes.data() + at, slice) != 0) return false;
-    }
-    return slice > 0 && value.uses().size() > 0 && !value.is_graph_output();
-  }
-
-  // Exporters transpose the weight of an output layer ahead of time; where that weight is the
-  // embedding's, or else used as it is, the two part.
-  bool tie_output_layers() {
-    bool changed = false;
-    const std::vector<Value*> initializers = graph_.initializers();
-    for (Value* turned : initializers) {
-      if (!is_weight(turned) || !is_turned_name(turned->name())) continue;
-      for (Value* weight : initializers) {
-        if (weight == turned || !is_weight(weight) || is_turned_name(weight->name()) ||
-            !is_transpose(*turned->constant(), *weight->constant()) ||
-            has_one_value(*weight->constant()))  // last, as it reads all of the table
-          continue;
-        // Two symmetric matrices, such as identities, may be equal by chance.
-        if (!is_table(*weight) && is_transpose(*weight->constant(), *weight->constant())) continue;
-        tie(turned, weight);
-        changed = true;
-        break;
-      }
-    }
-    return changed;
-  }
-
-  static bool is_table(const Value& weight) {
-    return std::any_of(weight.uses().begin(), weight.uses().end(),
-                       [](const Use& use) { return use.node->is("Gather") && use.operand == 0; });
-  }
-
-  // What the exporters call a matrix that they have transposed: "onnx::MatMul_12" or "val_4", or
-  // after the call that did it, "t" or "transpose_1".
-  static bool is_turned_name(const std::string& name) {
-    const std::string call = without_numbers(name);
-    return name.starts_with("onnx::MatMul_") || name.starts_with("val_") || call == "t" ||
-           call == "t_#" || call == "transpose" || call == "transpose_#" || call == "permute" ||
-           call == "permute_#" || call == "numpy_t" || call == "numpy_t_#";
-  }
-
-  void tie(Value* turned, Value* weight) {
-    Node* first = graph_.nodes().empty() ? nullptr : graph_.nodes().front().get();
-    const std::vector<std::string> names = {graph_.unique_name(weight->name() + "/transposed")};
-    const std::vector<Value*> operands = {weight};
-    Node* transpose = graph_.add_node("Transpose", "", operands, names, first);
-    transpose->name = names[0];
-    transpose->result()->type = turned->type;
-    ctx_.records.warnings.push_back("'" + turned->name() + "' is '" + weight->name() +
-                                    "' transposed: they are trained as one, as they were tied");
-    graph_.replace_uses(turned, transpose->result());
-    if (!turned->has_uses() && !turned->is_graph_input()) graph_.erase_initializer(turned);
-    ctx_.stats.add("parameters-tied", 1);
   }
 
   // Nodes with the same note, in order.
@@ -336,7 +232,7 @@ class Separation {
       if (parameter != lost.end()) {
         separate(reading, *parameter);
       } else if (lost.empty() && fills_normalisation(reading)) {
-        // A name that is_anonymous() knows again, should this pass run twice.
+        // A name that ExporterNames know again, should this pass run twice.
         const std::string name = graph_.unique_name(reading.weight->name() + "/Constant");
         reading.node->set_operand(reading.operand,
                                   graph_.add_initializer(name, reading.weight->constant()));
@@ -421,6 +317,8 @@ class Separation {
   Graph& graph_;
   PassContext& ctx_;
   ModulePaths paths_{graph_};
+  bool from_pytorch_;
+  ExporterNames names_;
   std::set<std::string> present_;  // initializers of the file, as notes spell them
   std::map<const Value*, std::string> claims_;
   std::map<std::pair<const Value*, std::string>, Value*> copies_;
@@ -431,7 +329,7 @@ class Separation {
 }  // namespace
 
 StatusOr<bool> separate_parameters(Model& model, PassContext& ctx) {
-  return Separation(*model.graph, ctx).run();
+  return Separation(model, ctx).run();
 }
 
 }  // namespace mezzo::passes

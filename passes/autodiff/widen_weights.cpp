@@ -1,10 +1,12 @@
-// 1. Is there a 16-bit weight?
+// 1. Do the outputs depend on a 16-bit weight?
 // 2. Then all initializers, declared types and attributes that name a 16-bit type become FP32.
 //
 // Leaves the types of results to `infer-shapes`.
 #include "passes/autodiff/widen_weights.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <vector>
 
 namespace mezzo::passes {
 namespace {
@@ -52,18 +54,43 @@ void widen(Node& node) {
   }
 }
 
-}  // namespace
+// All that the outputs are computed from, whatever its type; also what nested graphs read.
+std::unordered_set<const Value*> read_by_outputs(const Graph& graph) {
+  std::unordered_set<const Value*> seen;
+  std::vector<const Value*> stack;
+  const auto reach = [&](const Value* value) {
+    if (value != nullptr && seen.insert(value).second) stack.push_back(value);
+  };
+  for (const Value* output : graph.outputs()) reach(output);
+  while (!stack.empty()) {
+    const Node* node = stack.back()->producer();
+    stack.pop_back();
+    if (node == nullptr) continue;
+    for (const Value* operand : node->operands()) reach(operand);
+    for (Graph* inner : node->subgraphs()) {
+      for_each_graph(*inner, [&](Graph& nested) {
+        for (const auto& each : nested.nodes()) {
+          for (const Value* operand : each->operands()) reach(operand);
+        }
+        for (const Value* output : nested.outputs()) reach(output);
+      });
+    }
+  }
+  return seen;
+}
 
-StatusOr<bool> widen_weights(Model& model, PassContext& ctx) {
-  const auto& weights = model.graph->initializers();
-  const auto count = std::count_if(weights.begin(), weights.end(), [](const Value* value) {
-    return value->constant() && is_16_bit(value->constant()->dtype());
+// A lone number, such as an epsilon, makes no 16-bit model of one whose casts say what runs low.
+std::int64_t count_16_bit_weights(const Graph& graph) {
+  const std::unordered_set<const Value*> read = read_by_outputs(graph);
+  const auto& values = graph.initializers();
+  return std::count_if(values.begin(), values.end(), [&](const Value* value) {
+    return value->constant() && value->constant()->elems() > 1 &&
+           is_16_bit(value->constant()->dtype()) && read.count(value) > 0;
   });
-  if (count == 0) return false;
-  ctx.records.warnings.push_back("the model holds " + std::to_string(count) +
-                                 " initializers in 16 bits: they are trained as FP32 masters, and "
-                                 "--precision says which type the rest runs in");
-  for_each_graph(*model.graph, [](Graph& graph) {
+}
+
+void widen(Graph& root) {
+  for_each_graph(root, [](Graph& graph) {
     const std::vector<Value*> initializers = graph.initializers();
     for (Value* value : initializers) {
       if (value->constant() && is_16_bit(value->constant()->dtype()))
@@ -73,6 +100,20 @@ StatusOr<bool> widen_weights(Model& model, PassContext& ctx) {
     for (ValueInfo& info : graph.value_info) widen(info.type);
     for (const auto& node : graph.nodes()) widen(*node);
   });
+}
+
+}  // namespace
+
+StatusOr<bool> widen_weights(Model& model, PassContext& ctx) {
+  const std::int64_t count = count_16_bit_weights(*model.graph);
+  if (count == 0) return false;
+  ctx.records.warnings.push_back("the model holds " + std::to_string(count) +
+                                 " weights in 16 bits: they are trained as FP32 masters, and "
+                                 "--precision says which type the rest runs in");
+  widen(*model.graph);
+  for (const auto& function : model.functions) {
+    if (function->body) widen(*function->body);
+  }
   ctx.stats.add("weights-widened", count);
   return true;
 }

@@ -5,9 +5,10 @@
 
 namespace mezzo::passes {
 
-// In a model with a FLOAT16 or BFLOAT16 initializer, every such type becomes FLOAT: weights, inputs
-// and outputs, casts and what else names the type. Which nodes then run low the precision passes
-// decide. Notes what it did. Other models, also those whose casts alone are low, stay as they are.
+// In a model whose outputs depend on a FLOAT16 or BFLOAT16 initializer of more than one element,
+// every such type becomes FLOAT: weights, inputs and outputs, casts and what else names the type,
+// in functions as well. Which nodes then run low the precision passes decide. Notes what it did.
+// Other models, also those whose casts and lone constants alone are low, stay as they are.
 StatusOr<bool> widen_weights(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes

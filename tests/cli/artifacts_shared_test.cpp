@@ -18,20 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kSets = {"models/ort_artifacts",
-                                        "artifacts/bert",
-                                        "artifacts/bert_dropout",
-                                        "artifacts/gpt",
-                                        "artifacts/lenet",
-                                        "artifacts/mlp",
-                                        "artifacts/mlp_cast_bf16",
-                                        "artifacts/mlp_cast_fp16",
-                                        "artifacts/mlp_mse",
-                                        "artifacts/resnet8",
-                                        "artifacts/resnet8_silu",
-                                        "zoo/grads/bert_tiny_loss",
-                                        "zoo/grads/gpt2_tiny_loss",
-                                        "zoo/grads/resnet_tiny",
+const std::vector<std::string> kSets = {"models/ort_artifacts",      "artifacts/bert",
+                                        "artifacts/bert_dropout",    "artifacts/gpt",
+                                        "artifacts/lenet",           "artifacts/mlp",
+                                        "artifacts/mlp_cast_bf16",   "artifacts/mlp_cast_fp16",
+                                        "artifacts/mlp_mse",         "artifacts/resnet8",
+                                        "artifacts/resnet8_silu",    "zoo/grads/bert_tiny_loss",
+                                        "zoo/grads/gpt2_tiny_loss",  "zoo/grads/resnet_tiny",
                                         "zoo/grads/resnet_tiny_loss"};
 
 // Graph inputs that data must come for: neither parameters nor their gradients' frame.

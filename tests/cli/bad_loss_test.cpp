@@ -169,7 +169,7 @@ TEST_F(BadLoss, HalfModelsTrain) {
     const CommandResult run =
         mezzo(with("half.onnxtxt", "ok.npz", cross_entropy({"--precision", precision})));
     EXPECT_EQ(run.status, 0) << run.err;
-    EXPECT_NE(run.err.find("note: the model holds 1 initializers in 16 bits"), std::string::npos)
+    EXPECT_NE(run.err.find("note: the model holds 1 weights in 16 bits"), std::string::npos)
         << run.err;
   }
 }

@@ -56,6 +56,31 @@ class Groups : public BadInput {
   }
 };
 
+// What looks like a constant and is not trained is told, and why; what the user froze is in the
+// summary alone.
+TEST_F(Groups, WhatIsNotTrainedIsTold) {
+  write_model("scaled.onnxtxt",
+              R"((float[N,4] x, int64[N] labels) => (float[N,3] scores, float loss)
+<float[4,3] weight = {0.1,-0.2,0.3,0.4,0.5,-0.6,0.7,0.8,0.9,0.1,0.2,0.3}, float[1,3] bias = {0,0,0},
+ float[1,3] keep = {1,0,1}, float[3] unused = {1,2,3}, float norm_eps = {1e-5}, float val_7 = {0.5}>
+{ h = Gemm(x, weight, bias)
+  k = Mul(h, keep)
+  e = Add(k, norm_eps)
+  scores = Mul(e, val_7)
+  loss = SoftmaxCrossEntropyLoss<reduction = "mean">(scores, labels) })");
+  Arguments arguments = train({"--freeze", "^bias$"});
+  arguments[1] = "scaled.onnxtxt";
+  const CommandResult result = mezzo(arguments);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("  not trained: 'keep' (mask), 'norm_eps' (epsilon)\n"),
+            std::string::npos)
+      << result.out;
+  const json expected = {{"bias", "--freeze"}, {"keep", "mask"}, {"norm_eps", "epsilon"}};
+  EXPECT_EQ(json::parse(read_text(file("run/summary.json")))["untrained"], expected);
+  const CommandResult whole = mezzo(train());
+  EXPECT_EQ(whole.out.find("not trained"), std::string::npos) << whole.out;
+}
+
 TEST_F(Groups, FirstMatchWinsAndIsTold) {
   const CommandResult result =
       mezzo(train({"--optimizer", "adamw", "--lr", "0.01", "--weight-decay", "0.1", "--group",

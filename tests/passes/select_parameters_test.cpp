@@ -231,6 +231,91 @@ g (float[2,2] x) => (float loss)
     EXPECT_EQ(choices.at(name)[0], '+') << name;
 }
 
+// What an operator takes as its weight or bias is one, even if it starts as zeros and ones.
+TEST(SelectParameters, WeightsThatLookLikeMasks) {
+  const auto model = typed_model(R"(
+g (float[3,1,2] x, int64[3] ids) => (float loss)
+<float[1,4,2] w = {0,1,0,0,1,0,1,0}, float[1,4,1] r = {1,0,0,1}, float[1,8] b = {0,0,0,0,0,1,0,0},
+ float[2,2] eye = {1,0,0,1}, float[2,2] turned = {1,0,0,1}, float[2,2,1] kernel = {1,0,0,1},
+ float[2,2] table = {1,0,0,1}, float[2,2] rows = {1,0,0,1}, int64 first = {0}, int64[2] flat = {3,2},
+ float[1,2] shift = {0,1}, int64[1] axes = {2}>
+{
+  s = LSTM <hidden_size = 1> (x, w, r, b)
+  f = Reshape (x, flat)
+  m = MatMul (f, eye)
+  t = Transpose (turned)
+  n = MatMul (m, t)
+  c = Unsqueeze (n, axes)
+  k = Conv (c, kernel)
+  e = Gather (table, ids)
+  picked = Gather (rows, first)
+  g1 = Gemm (e, eye, shift)
+  a = Mul (g1, picked)
+  la = ReduceMean <keepdims = 0> (a)
+  lk = ReduceMean <keepdims = 0> (k)
+  ls = ReduceMean <keepdims = 0> (s)
+  loss = Sum (la, lk, ls)
+})");
+  const auto choices = choices_of(*model);
+  for (const char* name : {"w", "r", "b", "eye", "turned", "kernel", "table", "shift"})
+    EXPECT_EQ(choices.at(name), "+the loss depends on it") << name;
+  EXPECT_EQ(choices.at("rows"), "-mask");  // not looked up: its first row is always the one
+}
+
+// Older exporters and converters number parameters; then a number says nothing.
+TEST(SelectParameters, NumbersAsNames) {
+  const char* text = R"(
+g (float[2,1,3] x) => (float loss)
+<float[1,1,1] "%" = {2}, float[1] "1" = {0}, float[1] "2" = {1}, float[1] "3" = {0}, float[1] "4" = {0},
+ float[1] "5" = {1}, float "6" = {3}>
+{
+  c = Conv (x, "%", "1")
+  n = BatchNormalization (c, "2", "3", "4", "5")
+  s = Mul (n, "6")
+  loss = ReduceMean <keepdims = 0> (s)
+})";
+  for (const bool proper : {true, false}) {
+    std::string each = text;
+    for (std::size_t at = 0; (at = each.find('%', at)) != std::string::npos;)
+      each.replace(at, 1, proper ? "conv.weight" : "0");
+    const auto model = test::value_or_die(import_text(kHead + each));
+    PassContext ctx;
+    EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,separate-parameters"), IsOk());
+    const auto choices = choices_of(*model, {}, ctx.computed_constants);
+    EXPECT_EQ(choices.at("1")[0], '+') << proper;  // a bias of one channel
+    // Beside proper names, numbers are the exporter's: ones and zeros that only fill.
+    EXPECT_EQ(choices.at("2"), proper ? "-computed from constants" : "+the loss depends on it");
+    EXPECT_EQ(choices.at("3"), proper ? "-computed from constants" : "+the loss depends on it");
+    EXPECT_EQ(choices.at("6"), proper ? "-constant of the exporter" : "+the loss depends on it");
+  }
+}
+
+// A frozen parameter is told of, but for the exporter's lone constants.
+TEST(SelectParameters, WhatIsNotTrainedIsToldWithItsReason) {
+  const auto model = typed_model(kNet);
+  PassContext ctx;
+  ctx.training_options.freeze = {"^fc.bias$"};
+  EXPECT_THAT(test::run_named(*model, ctx, "infer-shapes,prepare-training,differentiate"), IsOk());
+  const std::map<std::string, std::string> expected = {{"fc.bias", "--freeze"}, {"mask", "mask"}};
+  EXPECT_EQ(ctx.untrained, expected);
+}
+
+// Beside FP32 weights, a lone number in 16 bits is where a cast left it.
+TEST(SelectParameters, LoneNumbersIn16BitsAreNoParameters) {
+  const auto model = typed_model(R"(
+g (float[2] x) => (float loss) <float[2] w = {1,2}, float16 tiny = {1}> {
+  a = Mul (x, w)
+  b = Cast <to = 10> (a)
+  c = Add (b, tiny)
+  d = Cast <to = 1> (c)
+  loss = ReduceSum <keepdims = 0> (d)
+})");
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "widen-weights"), IsOk());
+  EXPECT_THAT(ctx.records.warnings, testing::IsEmpty());
+  EXPECT_EQ(choices_of(*model).at("tiny"), "-lone number in float16");
+}
+
 // Names that exporters give to scalar constants, from the acceptance models, and names of modules.
 TEST(SelectParameters, ScalarConstantsOfExporters) {
   const auto trained = [](const std::string& name) {
@@ -254,22 +339,27 @@ TEST(SelectParameters, ScalarConstantsOfExporters) {
 TEST(SelectParameters, ExponentsAndEpsilonsAreNotLearned) {
   const auto model = typed_model(R"(
 g (float[2,2] x) => (float loss)
-<float two = {2.0}, float[1] "pool.p" = {3.0}, float tiny = {1e-5}, float "layer.shift" = {0.25},
- float[1] "alpha" = {1e-6}, float[2] w = {1, 2}>
+<float two = {2.0}, float[1] "pool.p" = {3.0}, float "norm.eps" = {1e-5},
+ float "layer.shift" = {5e-4}, float[1] "alpha" = {1e-6}, float[2] w = {1, 2},
+ float "act.alpha" = {6}, float clip_max = {9}>
 {
   a = Mul (x, w)
   b = Pow (a, two)
-  c = Add (b, tiny)
+  c = Add (b, "norm.eps")
   d = Sqrt (c)
   e = Pow (d, "pool.p")
   f = Add (e, "layer.shift")
   h = Add (f, alpha)
-  loss = ReduceMean <keepdims = 0> (h)
+  p = Clip (h, , "act.alpha")
+  q = Clip (p, , clip_max)
+  loss = ReduceMean <keepdims = 0> (q)
 })");
   const auto choices = choices_of(*model);
   EXPECT_EQ(choices.at("two"), "-exponent");
-  EXPECT_EQ(choices.at("tiny"), "-epsilon");
-  for (const char* name : {"pool.p", "layer.shift", "alpha", "w"}) {
+  EXPECT_EQ(choices.at("norm.eps"), "-epsilon");
+  EXPECT_EQ(choices.at("clip_max"), "-limit");
+  // Learned, whatever their value: a shift, a limit of activations (PACT).
+  for (const char* name : {"pool.p", "layer.shift", "alpha", "w", "act.alpha"}) {
     EXPECT_EQ(choices.at(name)[0], '+') << name;
   }
 }

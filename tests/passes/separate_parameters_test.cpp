@@ -112,5 +112,73 @@ g (float[4,2] x) => (float[4,2] y)
   EXPECT_EQ(nodes[7]->operand(2), nodes[6]->operand(2));
 }
 
+// The initializers after the pass, in order of name, of a graph where `result` =
+// Identity(`weight`), both zero.
+std::vector<std::string> after_identity(const std::string& weight, const std::string& result,
+                                        const std::string& producer, const std::string& call = "") {
+  const auto model = test::value_or_die(
+      import_text("<ir_version: 10, opset_import: [\"\" : 21]>\ng (float[4,2] x) => (float[4,2] y) "
+                  "<float[2] \"" +
+                  weight + "\" = {0,0}> {\n\"" + result + "\" = Identity (\"" + weight +
+                  "\")\na = Add (x, \"" + weight + "\")\ny = Add (a, \"" + result + "\")\n}"));
+  model->producer_name = producer;
+  if (!call.empty()) {
+    model->graph->nodes().front()->metadata = {
+        {"pkg.torch.onnx.fx_node",
+         "%c : [num_users=1] = call_function[target=" + call + "](args = (%p_g,), kwargs = {})"}};
+  }
+  PassContext ctx;
+  EXPECT_THAT(test::run_named(*model, ctx, "separate-parameters"), IsOk());
+  std::vector<std::string> names;
+  for (const Value* value : model->graph->initializers()) names.push_back(value->name());
+  return names;
+}
+
+// TorchScript's exporter writes so what it merged. A call of the module's, what the exporter
+// computed and ties in others' files are one parameter.
+TEST(SeparateParameters, IdentityStandsForAParameterOnlyUnderAParametersName) {
+  using testing::ElementsAre;
+  const char* torch = "pytorch";
+  EXPECT_THAT(after_identity("fc.bias", "norm.bias", torch), ElementsAre("fc.bias", "norm.bias"));
+  EXPECT_THAT(after_identity("fc.bias", "attn.in_proj_bias", torch),
+              ElementsAre("fc.bias", "attn.in_proj_bias"));
+  EXPECT_THAT(after_identity("g", "h", torch), ElementsAre("g", "h"));
+  EXPECT_THAT(after_identity("onnx::Mul_3", "onnx::Mul_9", torch),
+              ElementsAre("onnx::Mul_3", "onnx::Mul_9"));
+  EXPECT_THAT(after_identity("g", "onnx::Mul_9", torch), ElementsAre("g"));
+  EXPECT_THAT(after_identity("fc.bias", "norm.bias", ""), ElementsAre("fc.bias", "norm.bias"));
+  EXPECT_THAT(after_identity("g", "clone", torch, "torch.ops.aten.clone.default"),
+              ElementsAre("g"));
+  EXPECT_THAT(after_identity("m.g", "clone_1", torch), ElementsAre("m.g"));
+  EXPECT_THAT(after_identity("g", "val_3", torch), ElementsAre("g"));
+  EXPECT_THAT(after_identity("m.g", "/m/Identity_output_0", torch), ElementsAre("m.g"));
+  EXPECT_THAT(after_identity("g", "7", torch), ElementsAre("g"));
+  for (const char* name : {"tied", "w2", "model/dense/kernel/Read/ReadVariableOp", "w_t"})
+    EXPECT_THAT(after_identity("w", name, "tf2onnx"), ElementsAre("w")) << name;
+  EXPECT_THAT(after_identity("encoder.weight", "decoder.proj", ""), ElementsAre("encoder.weight"));
+}
+
+// One token for every sample of a fixed batch is one parameter; what differs by sample is not, nor
+// what is the module's own under that name, nor anything in files without notes.
+TEST(SeparateParameters, ExpandedTokensAreOneParameterWhereNotesAllowIt) {
+  const std::string kind = "pkg.torch.export.graph_signature.InputSpec.kind";
+  for (const char* noted : {"", "w", "expand"}) {
+    const auto model = test::value_or_die(import_text(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[2,1,2] x) => (float[2,3,2] y)
+<float[2,1,2] expand = {1,2,1,2}, float[2,1,2] expand_1 = {1,2,3,4}, float w = {1}>
+{
+  y = Concat <axis = 1> (expand, x, expand_1)
+})"));
+    if (*noted != 0) model->graph->value_info.push_back({noted, {}, {}, {{kind, "PARAMETER"}}});
+    PassContext ctx;
+    EXPECT_THAT(test::run_named(*model, ctx, "separate-parameters,infer-shapes"), IsOk());
+    const bool undone = std::string(noted) == "w";
+    EXPECT_EQ(to_string(model->graph->find("expand")->type),
+              undone ? "float[1,1,2]" : "float[2,1,2]");
+    EXPECT_EQ(to_string(model->graph->find("expand_1")->type), "float[2,1,2]");
+    EXPECT_EQ(ctx.records.warnings.size(), undone ? 1U : 0U);
+  }
+}
+
 }  // namespace
 }  // namespace mezzo::passes

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
@@ -151,6 +152,10 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   notes.insert(notes.end(), compiled.records.warnings.begin(), compiled.records.warnings.end());
   for (const std::string& note : notes)
     std::fprintf(stderr, "note: %s\n", printable(note, 2000).c_str());
+  const std::set<std::string> in_file(model_weights.names.all.begin(),
+                                      model_weights.names.all.end());
+  std::erase_if(compiled.untrained,
+                [&](const auto& entry) { return in_file.count(entry.first) == 0; });
   model_weights.set_trained(*compiled.plan());
   MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
                          options.update.groups(options.trainer.optimizer, model_weights.names));
@@ -293,6 +298,7 @@ void TrainCommand::print_start(const Compiled& compiled) const {
         describe(options.trainer.optimizer).c_str());
   }
   print_groups(options.trainer.groups);
+  print_untrained(compiled.untrained);
 }
 
 double median(std::vector<double> values) {
@@ -336,6 +342,7 @@ Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& sessi
   if (std::isfinite(last_loss)) summary["final_loss"] = last_loss;
   summary["step_ms_median"] = median(step_ms);
   summary["trained"] = compiled.trained;
+  summary["untrained"] = compiled.untrained;
   summary["groups"] = groups_json(options.trainer.groups);
   summary["optimizers"] = optimizers_json(session);
   std::int64_t casts = 0;

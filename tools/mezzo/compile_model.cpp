@@ -199,6 +199,7 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
   if (options.train) {
     for (const auto& [parameter, gradient] : ctx.training->gradients)
       compiled.trained.push_back(parameter);
+    compiled.untrained = std::move(ctx.untrained);
   }
 
   compiled.records = std::move(ctx.records);

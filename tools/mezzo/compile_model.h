@@ -35,8 +35,9 @@ struct Compiled {
   std::shared_ptr<PlanDraft> draft;  // placed
   Records records;
   std::vector<passes::PassRun> passes;
-  std::vector<std::string> trained;     // initializers, with train
-  std::vector<std::string> data_files;  // external data that the model is read from
+  std::vector<std::string> trained;              // initializers, with train
+  std::map<std::string, std::string> untrained;  // initializers that could be, and why they are not
+  std::vector<std::string> data_files;           // external data that the model is read from
   std::shared_ptr<const proto::Plan> plan() const { return {draft, &draft->plan}; }
 };
 

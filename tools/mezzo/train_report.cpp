@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "compiler/support/text.h"
+#include "passes/autodiff/select_parameters.h"
 #include "tools/mezzo/group_rules.h"
 
 namespace mezzo::cli {
 namespace {
 
 constexpr std::size_t kColumns = 98;
+constexpr std::size_t kMostTold = 6;
 
 void print_names(const std::vector<std::string>& names, const std::string& indent) {
   std::string line = indent;
@@ -40,6 +42,19 @@ void print_groups(const std::vector<runtime::ParameterGroup>& groups) {
                 group.instance.empty() ? "" : ", instance ", printable(group.instance).c_str());
     print_names(group.parameters, "   ");
   }
+}
+
+void print_untrained(const std::map<std::string, std::string>& reasons) {
+  std::vector<std::string> told;
+  for (const auto& [name, reason] : reasons) {
+    if (reason != passes::kFrozenByOption && reason != passes::kNotUpdated)
+      told.push_back("'" + printable(name) + "' (" + printable(reason) + ")");
+  }
+  if (told.empty()) return;
+  const std::size_t more = told.size() > kMostTold ? told.size() - kMostTold : 0;
+  told.resize(told.size() - more);
+  std::printf("  not trained: %s%s\n", join(told, ", ").c_str(),
+              more > 0 ? (", and " + std::to_string(more) + " more").c_str() : "");
 }
 
 nlohmann::json groups_json(const std::vector<runtime::ParameterGroup>& groups) {

@@ -1,6 +1,7 @@
 // What `mezzo train` says of a run.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ namespace mezzo::cli {
 // The names of what is trained; with several groups or one that is named, by group with its
 // settings.
 void print_groups(const std::vector<runtime::ParameterGroup>& groups);
+
+// One line naming what the loss depends on and that is not trained all the same, for a reason that
+// the user did not give: "not trained: 'lstm/B' (mask), ... and 3 more".
+void print_untrained(const std::map<std::string, std::string>& reasons);
 
 // [{"name", "settings", "optimizer", "lr", "weight_decay", "parameters"}, ...]; of a frozen group
 // {"name", "frozen": true, "parameters"}.
