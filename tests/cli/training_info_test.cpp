@@ -213,6 +213,13 @@ TEST_F(TrainingInfo, OtherFormsAreRefusedByName) {
     save(*model);
     expect_refusal(command, 1, {"update_binding", "'nowhere'"});
   }
+  {
+    const auto model = load("adam.onnx");  // trained in two ways: which is meant?
+    const auto other = load("adam.onnx");
+    model->training_info.push_back(std::move(other->training_info[0]));
+    save(*model);
+    expect_refusal(command, 1, {"changed.onnx", "one training algorithm, got 2", "--loss"});
+  }
 }
 
 }  // namespace

@@ -143,6 +143,14 @@ StatusOr<ModelTraining> read_model_training(Model& model, const std::string& pat
     if (!recipe.ok()) return recipe.status().with_context(path);
     loaded.recipe = std::move(recipe).value();
   } else if (!model.training_info.empty() && options.use_training_info) {
+    const auto algorithms =
+        std::count_if(model.training_info.begin(), model.training_info.end(),
+                      [](const TrainingInfo& info) { return info.algorithm != nullptr; });
+    if (algorithms > 1) {
+      return invalid_argument(path + ": training_info: expected one training algorithm, got " +
+                              std::to_string(algorithms) +
+                              ". Hint: with --loss the model's own training is left aside");
+    }
     loaded.notes.emplace_back(
         "the model's training information is not used: expected one algorithm with a Gradient");
   }
