@@ -24,6 +24,7 @@
 #include "passes/autodiff/activity.h"
 #include "passes/autodiff/adopt_layers.h"
 #include "passes/autodiff/adopt_recurrent.h"
+#include "passes/autodiff/pattern_list.h"
 
 namespace mezzo::passes {
 namespace {
@@ -132,8 +133,12 @@ class Adopter {
       const Node* producer = graph_.outputs()[i]->producer();
       if (producer != nullptr && is_accumulator(*producer)) graph_.remove_output(i);
     }
-    MEZZO_ASSIGN_OR_RETURN(const auto freeze, patterns(ctx_.training_options.freeze, "--freeze"));
-    MEZZO_ASSIGN_OR_RETURN(const auto train, patterns(ctx_.training_options.train, "--train"));
+    MEZZO_ASSIGN_OR_RETURN(const auto freeze,
+                           PatternList::compile(ctx_.training_options.freeze, "--freeze"));
+    MEZZO_ASSIGN_OR_RETURN(const auto train,
+                           PatternList::compile(ctx_.training_options.train, "--train"));
+    MEZZO_RETURN_IF_ERROR(freeze.check_names(graph_));
+    MEZZO_RETURN_IF_ERROR(train.check_names(graph_));
     std::unordered_set<const Value*> freed;
     for (Node* node : accumulators) {
       for (const Value* operand : {node->operand(0), node->operand(2)}) freed.insert(operand);
@@ -148,7 +153,7 @@ class Adopter {
     return check_patterns(train);
   }
 
-  Status adopt(Node& node, const std::vector<Pattern>& freeze, const std::vector<Pattern>& train) {
+  Status adopt(Node& node, const PatternList& freeze, const PatternList& train) {
     const Value *buffer = node.operand(0), *gradient = node.operand(1);
     if (buffer == nullptr || gradient == nullptr)
       return invalid_argument(describe(node) + ": operand missing");
@@ -174,7 +179,7 @@ class Adopter {
                               ": expected the shape of parameter " + in_quotes(name) + ", " +
                               to_string(parameter->type) + ", got " + to_string(gradient->type));
     }
-    if (matches(train, name) || !matches(freeze, name)) publish(name, node.operand(1));
+    if (train.matches(name) || !freeze.matches(name)) publish(name, node.operand(1));
     if (node.result(1) != nullptr) graph_.replace_uses(node.result(1), node.operand(1));
     graph_.erase(&node);
     return ok_status();
@@ -196,30 +201,9 @@ class Adopter {
     ctx_.stats.add("gradients-adopted", 1);
   }
 
-  StatusOr<std::vector<Pattern>> patterns(const std::vector<std::string>& texts,
-                                          const char* option) const {
-    std::vector<Pattern> list;
-    for (const std::string& text : texts) {
-      MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, option));
-      const auto& values = graph_.initializers();
-      if (std::none_of(values.begin(), values.end(),
-                       [&](const Value* value) { return pattern.matches(value->name()); })) {
-        return invalid_argument(std::string(option) + " " + in_quotes(text) +
-                                ": matches no initializer. Hint: `mezzo inspect` lists the names");
-      }
-      list.push_back(std::move(pattern));
-    }
-    return list;
-  }
-
-  static bool matches(const std::vector<Pattern>& list, const std::string& name) {
-    return std::any_of(list.begin(), list.end(),
-                       [&](const Pattern& pattern) { return pattern.matches(name); });
-  }
-
   // The graph trains what it has gradients for, and no more.
-  Status check_patterns(const std::vector<Pattern>& train) const {
-    for (const Pattern& pattern : train) {
+  Status check_patterns(const PatternList& train) const {
+    for (const Pattern& pattern : train.patterns()) {
       const auto& gradients = ctx_.training->gradients;
       if (std::none_of(gradients.begin(), gradients.end(),
                        [&](const auto& entry) { return pattern.matches(entry.first); })) {

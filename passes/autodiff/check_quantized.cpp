@@ -12,6 +12,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
 #include "passes/autodiff/activity.h"
+#include "passes/autodiff/pattern_list.h"
 #include "passes/autodiff/select_parameters.h"
 
 namespace mezzo::passes {
@@ -44,14 +45,6 @@ std::vector<const Value*> roots_of(const Graph& graph, const std::string& loss_o
   return {graph.outputs().begin(), graph.outputs().end()};
 }
 
-bool is_named_by(const std::vector<std::string>& patterns, const std::string& name) {
-  for (const std::string& text : patterns) {
-    const auto pattern = Pattern::compile(text, "--freeze");
-    if (pattern.ok() && pattern->matches(name)) return true;
-  }
-  return false;
-}
-
 // Statistics of a normalisation are no parameters.
 bool is_parameter(const Value& value) {
   if (!value.constant() || !is_floating(value.dtype()) || value.constant()->elems() < 2)
@@ -71,6 +64,8 @@ StatusOr<bool> check_quantized(Model& model, PassContext& ctx) {
     if (quantizes(*node)) cuts.push_back(node.get());
   }
   if (cuts.empty()) return false;
+  MEZZO_ASSIGN_OR_RETURN(const auto frozen,
+                         PatternList::compile(ctx.training_options.freeze, "--freeze"));
   const std::vector<const Value*> roots = roots_of(graph, ctx.training_options.loss_output);
   ValueSet differentiable;
   for (const Value* root : roots) differentiable.merge(influences(*root));
@@ -81,10 +76,7 @@ StatusOr<bool> check_quantized(Model& model, PassContext& ctx) {
     const ValueSet before = influences(*operand);
     for (const Value* value : graph.initializers()) {
       const bool cut_off = before.count(value) > 0 && differentiable.count(value) == 0;
-      if (!cut_off || !is_parameter(*value) ||
-          is_named_by(ctx.training_options.freeze, value->name())) {
-        continue;
-      }
+      if (!cut_off || !is_parameter(*value) || frozen.matches(value->name())) continue;
       return unimplemented(
           describe(*node) + ": the gradient of '" + operand->name() +
           "' is needed for parameter '" + value->name() +

@@ -10,6 +10,7 @@
 #include "passes/autodiff/exporter_names.h"
 #include "passes/autodiff/exporter_notes.h"
 #include "passes/autodiff/parameter_roles.h"
+#include "passes/autodiff/pattern_list.h"
 
 namespace mezzo::passes {
 namespace {
@@ -134,37 +135,20 @@ std::string reason_to_keep(const Value& value, const std::string& noted_kind,
   return layer_role(value, names);
 }
 
-StatusOr<std::vector<Pattern>> compile_all(const std::vector<std::string>& texts,
-                                           const char* option, const Graph& graph) {
-  std::vector<Pattern> patterns;
-  for (const std::string& text : texts) {
-    MEZZO_ASSIGN_OR_RETURN(Pattern pattern, Pattern::compile(text, option));
-    const auto& values = graph.initializers();
-    if (std::none_of(values.begin(), values.end(),
-                     [&](const Value* v) { return pattern.matches(v->name()); })) {
-      return invalid_argument(std::string(option) + " '" + text +
-                              "': matches no initializer. Hint: `mezzo inspect` lists their names");
-    }
-    patterns.push_back(std::move(pattern));
-  }
-  return patterns;
-}
-
 // A pattern of --train that means integers alone is a misunderstanding.
-Status check_trainable(const std::vector<Pattern>& train, const std::vector<std::string>& texts,
-                       const Graph& graph) {
-  for (std::size_t i = 0; i < train.size(); ++i) {
+Status check_trainable(const PatternList& train, const Graph& graph) {
+  for (const Pattern& pattern : train.patterns()) {
     const Value* integers = nullptr;
     bool any = false;
     for (const Value* value : graph.initializers()) {
-      if (!train[i].matches(value->name())) continue;
+      if (!pattern.matches(value->name())) continue;
       any = any || is_floating(value->dtype());
       integers = value;
     }
     if (any || integers == nullptr) continue;
     return invalid_argument(
-        "--train '" + texts[i] + "': expected floating-point parameters, got '" + integers->name() +
-        "' " + to_string(integers->type) +
+        "--train '" + pattern.text() + "': expected floating-point parameters, got '" +
+        integers->name() + "' " + to_string(integers->type) +
         (integers->uses().empty() ? std::string()
                                   : " of " + describe(*integers->uses().front().node)));
   }
@@ -189,11 +173,11 @@ const Value* first_of(const Node& node, const ValueSet& set) {
 // Where the gradient of a loss ends before it reaches a parameter, as "node 'rank' (ArgMax), which
 // passes no gradient on to 'scores'"; "" if the loss is computed from no such initializer. `used`
 // is what the gradient reaches.
-std::string end_of_gradient(const Graph& graph, const ValueSet& used) {
+std::string end_of_gradient(const Graph& graph, const ValueSet& used, const ExporterNames& names) {
   ValueSet computed;  // from initializers that could be parameters
   for (const Value* value : graph.initializers()) {
     if (used.count(value) == 0 && value->constant() && is_floating(value->dtype()) &&
-        reason_to_keep(*value, {}).empty())
+        reason_to_keep(*value, {}, names).empty())
       computed.insert(value);
   }
   const Node* end = nullptr;
@@ -213,11 +197,6 @@ std::string end_of_gradient(const Graph& graph, const ValueSet& used) {
     end = operand->producer();  // integers: the gradient was lost where they were made
   }
   return {};
-}
-
-bool any_matches(const std::vector<Pattern>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const Pattern& p) { return p.matches(name); });
 }
 
 }  // namespace
@@ -253,9 +232,11 @@ StatusOr<Value*> find_loss(const Graph& graph, const std::string& name,
 StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, const Value& loss,
                                                          const TrainingOptions& options,
                                                          const std::set<std::string>& computed) {
-  MEZZO_ASSIGN_OR_RETURN(const auto freeze, compile_all(options.freeze, "--freeze", graph));
-  MEZZO_ASSIGN_OR_RETURN(const auto train, compile_all(options.train, "--train", graph));
-  MEZZO_RETURN_IF_ERROR(check_trainable(train, options.train, graph));
+  MEZZO_ASSIGN_OR_RETURN(const auto freeze, PatternList::compile(options.freeze, "--freeze"));
+  MEZZO_ASSIGN_OR_RETURN(const auto train, PatternList::compile(options.train, "--train"));
+  MEZZO_RETURN_IF_ERROR(freeze.check_names(graph));
+  MEZZO_RETURN_IF_ERROR(train.check_names(graph));
+  MEZZO_RETURN_IF_ERROR(check_trainable(train, graph));
   const std::set<std::string> chosen(options.parameters.begin(), options.parameters.end());
   const auto kinds = noted_kinds(graph);
   const ExporterNames names(graph, computed);
@@ -269,10 +250,10 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       choice.reason = statistic_of(*value);
       if (choice.reason.empty() && is_quantization_parameter(*value)) choice.reason = kQuantization;
       if (choice.reason.empty()) choice.reason = "the loss does not depend on it";
-    } else if (any_matches(train, value->name())) {
+    } else if (train.matches(value->name())) {
       choice.trained = true;
       choice.reason = "--train";
-    } else if (any_matches(freeze, value->name())) {
+    } else if (freeze.matches(value->name())) {
       choice.reason = kFrozenByOption;
     } else if (!chosen.empty()) {
       choice.trained = chosen.count(value->name()) > 0;
@@ -300,7 +281,7 @@ StatusOr<std::vector<ParameterChoice>> select_parameters(const Graph& graph, con
       return unimplemented(reached + ", as far as is known: no gradient passes " +
                            describe(*unknown) + ", an operator that mezzo does not know");
     }
-    if (const std::string end = end_of_gradient(graph, used); !end.empty())
+    if (const std::string end = end_of_gradient(graph, used, names); !end.empty())
       return invalid_argument(reached + ": on the way to it stands " + end);
     return invalid_argument(reached + ". Hint: --train REGEX selects some by name");
   }
