@@ -170,6 +170,20 @@ std::vector<std::string> lost_parameters(const Graph& graph) {
   return {noted.begin(), noted.end()};
 }
 
+std::vector<std::string> untraced_parameters(const Graph& graph) {
+  std::set<std::string> traced;
+  for (const auto& node : graph.nodes()) {
+    for (std::string& name : parameters_in_note(exporter_note(*node)))
+      traced.insert(std::move(name));
+  }
+  for (const Value* value : graph.initializers()) traced.insert(noted_parameter(value->name()));
+  std::vector<std::string> names;
+  for (const std::string& name : signature_parameters(graph)) {
+    if (traced.count(noted_parameter(name)) == 0) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<const Value*> computed_initializers(const Graph& graph) {
   const auto kinds = noted_kinds(graph);
   const bool tells = std::any_of(kinds.begin(), kinds.end(),

@@ -39,6 +39,11 @@ std::vector<const Value*> computed_initializers(const Graph& graph);
 // Sorted; empty for graphs without notes.
 std::vector<std::string> lost_parameters(const Graph& graph);
 
+// Parameters that the exported program's signature lists, and that neither an initializer nor a
+// note on a node tells of: unused, tied to another, or computed with until no trace was left, as a
+// scale of 1 + 0. Sorted; empty for graphs without a signature.
+std::vector<std::string> untraced_parameters(const Graph& graph);
+
 // The call of the exported program that a node stems from; "" without a note.
 std::string exporter_note(const Node& node);
 

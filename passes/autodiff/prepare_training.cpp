@@ -166,6 +166,12 @@ StatusOr<bool> prepare_training(Model& model, PassContext& ctx) {
         " parameters ahead of time, so they are not trained under their own names: " +
         join(lost, ", ") + ". Hint: export with torch.onnx.export(..., optimize=False)");
   }
+  if (const std::vector<std::string> gone = untraced_parameters(*model.graph); !gone.empty()) {
+    ctx.records.warnings.push_back(
+        "the file does not hold these parameters of the module: " + join(gone, ", ") +
+        ". They are unused, tied to another, or were computed with by the exporter's optimiser, "
+        "which optimize=False turns off");
+  }
   if (const auto folded = convolutions_with_computed_weights(*model.graph); !folded.empty()) {
     ctx.records.warnings.push_back(
         "the exporter computed the weights of " + std::to_string(folded.size()) +

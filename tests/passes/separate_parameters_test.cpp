@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/onnx/import.h"
+#include "passes/autodiff/exporter_notes.h"
 #include "tests/passes/pass_case.h"
 #include "tests/support/status_test.h"
 
@@ -178,6 +179,20 @@ g (float[2,1,2] x) => (float[2,3,2] y)
     EXPECT_EQ(to_string(model->graph->find("expand_1")->type), "float[2,1,2]");
     EXPECT_EQ(ctx.records.warnings.size(), undone ? 1U : 0U);
   }
+}
+
+// A scale of 1 + 0 that the exporter multiplied away leaves the signature alone to tell of it.
+TEST(SeparateParameters, ParametersWithoutATraceAreToldOf) {
+  const auto model = test::value_or_die(import_text(R"(<ir_version: 10, opset_import: ["" : 21]>
+g (float[4,2] x) => (float loss) <float[2,2] "fc.weight" = {5,6,7,8}>
+{
+  a = MatMul (x, "fc.weight")
+  loss = ReduceMean <keepdims = 0> (a)
+})"));
+  model->graph->metadata = {{"pkg.torch.export.ExportedProgram.graph_signature",
+                             "# inputs\np_gate: PARAMETER target='gate'\n"
+                             "p_fc_weight: PARAMETER target='fc.weight'\nx: USER_INPUT\n"}};
+  EXPECT_THAT(untraced_parameters(*model->graph), testing::ElementsAre("gate"));
 }
 
 }  // namespace
