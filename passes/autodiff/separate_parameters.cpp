@@ -129,8 +129,7 @@ class Separation {
   bool stands_for_parameter(const Node& node) const {
     const std::string &from = node.operand(0)->name(), &name = node.result()->name();
     if (!exporter_note(node).empty() || is_result_name(name, node)) return false;
-    if (names_.is_anonymous(from) && names_.is_anonymous(name)) return is_another_call(node);
-    if (names_.is_anonymous(name)) return false;
+    if (names_.is_anonymous(name)) return is_another_computed(node);
     const bool of_modules = name.find('.') != std::string::npos;
     if (!from_pytorch_ && !of_modules) return false;
     if (without_numbers(from) == without_numbers(name)) return true;
@@ -138,11 +137,12 @@ class Separation {
            (from_pytorch_ || last_word(from) == last_word(name));
   }
 
-  // Of weights that TorchScript's exporter transposed, the names say nothing ("onnx::MatMul_406"),
-  // but the nodes are named after their modules.
-  bool is_another_call(const Node& node) const {
+  // Names of what TorchScript's exporter computed say nothing ("onnx::MatMul_406"): of one value,
+  // it was equal by chance; else the nodes that read it are named after their modules.
+  bool is_another_computed(const Node& node) const {
     if (!node.result()->name().starts_with("onnx::")) return false;
     if (has_one_value(*node.operand(0)->constant())) return true;
+    if (!names_.is_anonymous(node.operand(0)->name())) return false;
     const std::string mine = paths_.of_user(*node.result());
     const std::string others = paths_.of_user(*node.operand(0));
     return mine != others && without_numbers(mine) == without_numbers(others);
@@ -164,8 +164,9 @@ class Separation {
     const Value& weight = *node.operand(0);
     if (result == nullptr || result->is_graph_output() || !result->inner_outputs().empty()) return;
     if (!stands_for_parameter(node)) {
-      if (exporter_note(node).empty() && !names_.is_anonymous(result->name()) &&
-          !is_result_name(result->name(), node))
+      const bool of_a_module = from_pytorch_ || result->name().find('.') != std::string::npos;
+      if (exporter_note(node).empty() && of_a_module && weight.uses().size() > 1 &&
+          !names_.is_anonymous(result->name()) && !is_result_name(result->name(), node))
         shared_.push_back("'" + result->name() + "' with '" + weight.name() + "'");
       return;
     }
