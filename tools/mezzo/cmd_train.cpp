@@ -9,7 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
@@ -152,10 +151,7 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   notes.insert(notes.end(), compiled.records.warnings.begin(), compiled.records.warnings.end());
   for (const std::string& note : notes)
     std::fprintf(stderr, "note: %s\n", printable(note, 2000).c_str());
-  const std::set<std::string> in_file(model_weights.names.all.begin(),
-                                      model_weights.names.all.end());
-  std::erase_if(compiled.untrained,
-                [&](const auto& entry) { return in_file.count(entry.first) == 0; });
+  keep_named(compiled.untrained, model_weights.names.all);
   model_weights.set_trained(*compiled.plan());
   MEZZO_ASSIGN_OR_RETURN(options.trainer.groups,
                          options.update.groups(options.trainer.optimizer, model_weights.names));

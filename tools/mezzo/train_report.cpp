@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "compiler/support/text.h"
@@ -42,6 +43,12 @@ void print_groups(const std::vector<runtime::ParameterGroup>& groups) {
                 group.instance.empty() ? "" : ", instance ", printable(group.instance).c_str());
     print_names(group.parameters, "   ");
   }
+}
+
+void keep_named(std::map<std::string, std::string>& reasons,
+                const std::vector<std::string>& names) {
+  const std::set<std::string> kept(names.begin(), names.end());
+  std::erase_if(reasons, [&](const auto& entry) { return kept.count(entry.first) == 0; });
 }
 
 void print_untrained(const std::map<std::string, std::string>& reasons) {

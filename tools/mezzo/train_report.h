@@ -15,6 +15,9 @@ namespace mezzo::cli {
 // settings.
 void print_groups(const std::vector<runtime::ParameterGroup>& groups);
 
+// Leaves what one of the names says, without what the compiler made.
+void keep_named(std::map<std::string, std::string>& reasons, const std::vector<std::string>& names);
+
 // One line naming what the loss depends on and that is not trained all the same, for a reason that
 // the user did not give: "not trained: 'lstm/B' (mask), ... and 3 more".
 void print_untrained(const std::map<std::string, std::string>& reasons);
