@@ -36,8 +36,11 @@ std::string ModulePaths::of(const Node& node) const {
   for (std::size_t end; (end = node.name.find('/', at)) != std::string::npos; at = end + 1) {
     if (end == at) continue;
     const std::string part = node.name.substr(at, end - at);
-    const std::string prefix = path.empty() ? "" : path + ".";
-    path = prefix + (modules_.count(prefix + part) != 0 ? part : without_call_number(part));
+    if (!path.empty()) path += '.';
+    const std::size_t prefix = path.size();
+    path += part;
+    if (modules_.count(path) == 0)
+      path.replace(prefix, std::string::npos, without_call_number(part));
   }
   return path;
 }
