@@ -84,6 +84,9 @@ PreparedKernel prepare_resize(const KernelRequest& request) {
   Dims dims = operands.in(0).dims;
   Dims result = operands.out(0).dims;
   to_memory_order(common_layout(operands.in(0), operands.out(0)), resampling, dims, result);
+  Dims reached = dims;
+  for (const ResampledAxis& axis : resampling.axes) reached[axis.dim] = axis.out;
+  if (reached != result) return operands.out_error(0, "other dims than its axes lead to");
   const DType dtype = operands.in(0).dtype;
   if (resampling.nearest && operands.out(0).dtype == dtype) {
     return nearest_kernel(operands, resampling, dims);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "passes/autodiff/exporter_notes.h"
@@ -76,15 +77,18 @@ bool is_turned_name(const std::string& name) {
 bool tie_output_layers(Graph& graph, PassContext& ctx) {
   bool changed = false;
   const std::vector<Value*> initializers = graph.initializers();
+  std::unordered_set<const Value*> gone;  // erased by tie()
   for (Value* turned : initializers) {
     if (!is_weight(turned) || !is_turned_name(turned->name())) continue;
     for (Value* weight : initializers) {
-      if (weight == turned || !is_weight(weight) || is_turned_name(weight->name()) ||
+      if (weight == turned || gone.count(weight) > 0 || !is_weight(weight) ||
+          is_turned_name(weight->name()) ||
           !is_transpose(*turned->constant(), *weight->constant()) ||
           has_one_value(*weight->constant()))  // last, as it reads all of the table
         continue;
       // Two symmetric matrices, such as identities, may be equal by chance.
       if (!is_table(*weight) && is_transpose(*weight->constant(), *weight->constant())) continue;
+      gone.insert(turned);
       tie(graph, ctx, turned, weight);
       changed = true;
       break;

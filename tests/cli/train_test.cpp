@@ -49,7 +49,8 @@ class Groups : public BadInput {
     const auto opened = value_or_die(runtime::SafetensorsFile::open(file(path)));
     for (const runtime::SafetensorsEntry& entry : opened.entries()) {
       std::vector<float> values(entry.bytes.size() / sizeof(float));
-      std::memcpy(values.data(), entry.bytes.data(), values.size() * sizeof(float));
+      if (!values.empty())
+        std::memcpy(values.data(), entry.bytes.data(), values.size() * sizeof(float));
       result[entry.name] = values;
     }
     return result;
@@ -341,8 +342,8 @@ TEST_F(Groups, ALossThatIsNotFiniteEndsTheRun) {
   EXPECT_NE(result.err.find("square.onnxtxt: step "), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("Hint: lower --lr"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("run/checkpoint has the weights of before"), std::string::npos);
-  for (const float w : tensors("run/checkpoint/model.safetensors").at("w"))
-    EXPECT_TRUE(std::isfinite(w));
+  const std::vector<float> kept = tensors("run/checkpoint/model.safetensors").at("w");
+  for (const float w : kept) EXPECT_TRUE(std::isfinite(w));
   // From the first step on: nothing is left behind.
   diverging[9] = "0.1";
   write_model("inf.onnxtxt", R"((float[N,4] x, int64[N] labels) => (float loss)
