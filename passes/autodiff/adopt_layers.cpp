@@ -1,17 +1,16 @@
 #include "passes/autodiff/adopt_layers.h"
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/ops/constants.h"
 #include "compiler/support/text.h"
+#include "passes/autodiff/running_statistics.h"
 
 namespace mezzo::passes {
 namespace {
 
 constexpr const char* kRandomCounter = "random_counter";
-constexpr const char* kStatePrefix = "state/";
 constexpr std::string_view kMicrosoft = "com.microsoft";
 
 bool is_dropout(const Node& node) {
@@ -44,7 +43,7 @@ class LayerAdopter {
       else
         MEZZO_RETURN_IF_ERROR(adopt_dropout(*node));
     }
-    publish_states();
+    statistics_.publish(graph_, builder_, ctx_);
     return ok_status();
   }
 
@@ -65,15 +64,9 @@ class LayerAdopter {
     node.erase_attribute("training_mode");
     graph_.change_op(&node, "BatchNormalizationTrain", kMezzoDomain);
     for (std::size_t i = 0; i < 2; ++i) {
-      const Value* statistic = node.operand(3 + i);
-      // A normalisation used twice moves its statistics twice: the second starts from the first's.
-      const auto moved = moved_.find(statistic);
-      if (moved != moved_.end()) {
-        node.set_operand(3 + i, moved->second);
-        moved->second = node.result(1 + i);
-      } else if (statistic->is_initializer()) {
-        moved_[statistic] = node.result(1 + i);
-      }
+      Value* statistic = node.operand(3 + i);
+      node.set_operand(3 + i, statistics_.newest(statistic));
+      statistics_.move(statistic, node.result(1 + i));
     }
     ctx_.stats.add("batch-norms-in-training-form", 1);
     return ok_status();
@@ -91,24 +84,6 @@ class LayerAdopter {
       graph_.add_result(&node, graph_.unique_name(node.result(0)->name() + "_statistic"));
     for (std::size_t i = 1; i < 3; ++i) node.result(i)->type = node.operand(2 + i)->type;
     return ok_status();
-  }
-
-  // The last new value of every running statistic becomes a graph output.
-  void publish_states() {
-    for (const Value* statistic : graph_.initializers()) {
-      const auto moved = moved_.find(statistic);
-      if (moved == moved_.end()) continue;
-      Value* next = moved->second;
-      const std::string name = graph_.unique_name(kStatePrefix + statistic->name());
-      if (next->is_graph_output()) {
-        builder_.set_insertion_point(nullptr);
-        builder_.set_scope(name);
-        next = builder_.op("Identity", {next});
-      }
-      graph_.rename(next, name);
-      graph_.add_output(next);
-      ctx_.training->states[statistic->name()] = name;
-    }
   }
 
   // Dropout of x + bias, and then a residual: x, bias, residual, ratio, training mode.
@@ -208,7 +183,7 @@ class LayerAdopter {
   Graph& graph_;
   Builder& builder_;
   PassContext& ctx_;
-  std::unordered_map<const Value*, Value*> moved_;  // running statistic -> its newest value
+  RunningStatistics statistics_;
   Value* counter_ = nullptr;
   std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
 };

@@ -7,19 +7,18 @@
 #include <array>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "compiler/ir/builder.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/support/text.h"
 #include "passes/autodiff/exporter_notes.h"
+#include "passes/autodiff/running_statistics.h"
 
 namespace mezzo::passes {
 namespace {
 
 constexpr const char* kRandomCounter = "random_counter";
-constexpr const char* kStatePrefix = "state/";
 
 class Preparer {
  public:
@@ -37,7 +36,7 @@ class Preparer {
         changed = true;
       }
     }
-    publish_states();
+    statistics_.publish(graph_, builder_, ctx_);
     MEZZO_RETURN_IF_ERROR(builder_.status());
     return changed;
   }
@@ -49,13 +48,8 @@ class Preparer {
       if (i >= operands.size() || operands[i] == nullptr)
         return invalid_argument(describe(node) + ": operand missing");
     }
-    // A normalisation used twice moves its statistics twice: the second starts from the first's.
     const Value* statistics[] = {operands[3], operands[4]};
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (const auto moved = moved_.find(statistics[i]); moved != moved_.end()) {
-        operands[3 + i] = moved->second;
-      }
-    }
+    for (std::size_t i = 3; i < 5; ++i) operands[i] = statistics_.newest(operands[i]);
     builder_.set_insertion_point(&node);
     builder_.set_scope(node.name.empty() ? "batch_norm" : node.name);
     Node* train = builder_.node("BatchNormalizationTrain", operands, 5,
@@ -71,29 +65,11 @@ class Preparer {
       if (old != nullptr && r < 3) graph_.replace_uses(old, train->result(r));
     }
     for (std::size_t i = 0; i < 2; ++i) {
-      if (statistics[i]->is_initializer()) moved_[statistics[i]] = train->result(1 + i);
+      statistics_.move(statistics[i], train->result(1 + i));
     }
     graph_.erase(&node);
     ctx_.stats.add("batch-norms-in-training-form", 1);
     return ok_status();
-  }
-
-  // The last new value of every running statistic becomes a graph output.
-  void publish_states() {
-    for (const Value* statistic : graph_.initializers()) {
-      const auto moved = moved_.find(statistic);
-      if (moved == moved_.end()) continue;
-      Value* next = moved->second;
-      const std::string name = graph_.unique_name(kStatePrefix + statistic->name());
-      if (next->is_graph_output()) {
-        builder_.set_insertion_point(nullptr);
-        next = builder_.op("Identity", {next});
-        next->producer()->name = name;
-      }
-      graph_.rename(next, name);
-      graph_.add_output(next);
-      ctx_.training->states[statistic->name()] = name;
-    }
   }
 
   // By operand since opset 12, by attribute before; where the caller gives it, its default.
@@ -130,7 +106,7 @@ class Preparer {
   Graph& graph_;
   PassContext& ctx_;
   Builder builder_;
-  std::unordered_map<const Value*, Value*> moved_;  // running statistic -> its newest value
+  RunningStatistics statistics_;
   Value* counter_ = nullptr;
   std::int64_t next_seed_ = 1;  // one per node, so that no two draw the same numbers
 };
