@@ -47,7 +47,7 @@ void Trainer::accumulate_gradients(bool first) {
     }
     float* total = sum.data();
     const auto elems = static_cast<std::int64_t>(sum.size());
-#pragma omp parallel for simd num_threads(options_.threads) if (elems > kParallelElems)
+#pragma omp parallel for num_threads(options_.threads) if (elems > kParallelElems)
     for (std::int64_t i = 0; i < elems; ++i) total[i] += gradient[i];
   }
 }
