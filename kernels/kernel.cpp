@@ -55,4 +55,10 @@ std::vector<double> Attributes::get_floats(std::string_view name) const {
   return value != nullptr ? *value : std::vector<double>();
 }
 
+Status Kernel::explain(const DeviceFault& fault) const {
+  return invalid_argument("operand " + std::to_string(fault.operand) + ", element " +
+                          std::to_string(fault.position) + ": value " +
+                          std::to_string(fault.value) + " is out of range");
+}
+
 }  // namespace mezzo::kernels

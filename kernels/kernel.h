@@ -71,10 +71,21 @@ struct KernelRequest {
   // which may then bring them into another form once. Null for all others; may be shorter than
   // `inputs`. run() is given the operand all the same.
   std::vector<const void*> constants{};
+  // What rows of a device need beside it (kernels/cuda/context.h); null for rows of the CPU.
+  void* device = nullptr;
 
   const void* constant(std::size_t input) const {
     return input < constants.size() ? constants[input] : nullptr;
   }
+};
+
+// A wrong value that a kernel found in the data on a device, where run() cannot say so: the first to
+// find one writes it, and all later steps of the run are for nothing.
+struct DeviceFault {
+  std::int32_t step = 0;     // KernelArguments::step of the kernel; 0: none
+  std::int32_t operand = 0;  // that holds the value
+  std::int64_t position = 0;  // in elements
+  std::int64_t value = 0;
 };
 
 // Buffers of one run, in the order of the request's operands; null where the desc is not present.
@@ -84,6 +95,11 @@ struct KernelArguments {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* workspace = nullptr;  // workspace_bytes() bytes, contents undefined, aligned to 64
+  // For rows of a device alone, whose buffers lie there (aligned to 256): run() puts its work into
+  // the stream (a cudaStream_t) and returns without waiting for it.
+  void* stream = nullptr;
+  DeviceFault* fault = nullptr;  // on the device
+  std::int32_t step = 0;         // over 0: names this kernel in `fault`
 };
 
 // A prepared kernel. run() allocates nothing and overwrites its outputs completely. One thread at
@@ -101,6 +117,8 @@ class Kernel {
   // NonMaxSuppression): the request's dims are upper bounds, the buffer holds the elements packed
   // in the actual dims, and after run() this sets them. All others leave `dims` as they are.
   virtual void shrink_result(std::size_t /*output*/, std::vector<std::int64_t>& /*dims*/) const {}
+  // What a fault of this kernel means. InvalidArgument.
+  virtual Status explain(const DeviceFault& fault) const;
   // Name of the implementation for `mezzo compile --explain`, for example
   // "onednn:brgconv:avx512_core_bf16".
   virtual std::string_view implementation() const = 0;

@@ -6,7 +6,9 @@
 # it links, and no others: an include that the room plan does not allow fails to compile.
 
 add_library(mezzo_warnings INTERFACE)
-target_compile_options(mezzo_warnings INTERFACE -Wall -Wextra -Werror
+target_compile_options(mezzo_warnings INTERFACE
+                       $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>
+                       $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>
                        # GCC's manual: sanitizers make this warning cry wolf.
                        $<$<AND:$<BOOL:${MEZZO_SANITIZE}>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 

@@ -9,8 +9,9 @@ else()
   set(MEZZO_CACHE $ENV{HOME}/.cache/mezzo)
 endif()
 
-# mezzo_prefix(<name> <variable>): the folder of a pinned library, named as tools/setup names it.
-function(mezzo_prefix name variable)
+# mezzo_optional_prefix(<name> <variable>): the folder of a pinned library, named as tools/setup
+# names it; nothing where it is not.
+function(mezzo_optional_prefix name variable)
   set(pins ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pins.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${pins})
   file(STRINGS ${pins} lines REGEX "^${name} ")
@@ -22,8 +23,17 @@ function(mezzo_prefix name variable)
   string(SUBSTRING ${hash} 0 8 hash)
   set(dir ${MEZZO_CACHE}/${name}-${version}-${hash})
   if(NOT IS_DIRECTORY ${dir})
-    message(FATAL_ERROR "${name} ${version} is not in ${MEZZO_CACHE}: run tools/setup, which "
-                        "builds it there (MEZZO_CACHE names another folder)")
+    set(dir)
+  endif()
+  set(${variable} "${dir}" PARENT_SCOPE)
+endfunction()
+
+# mezzo_prefix(<name> <variable>): the same for a library that must be there.
+function(mezzo_prefix name variable)
+  mezzo_optional_prefix(${name} dir)
+  if(NOT dir)
+    message(FATAL_ERROR "${name} is not in ${MEZZO_CACHE}: run tools/setup, which builds it there "
+                        "(MEZZO_CACHE names another folder)")
   endif()
   set(${variable} ${dir} PARENT_SCOPE)
 endfunction()

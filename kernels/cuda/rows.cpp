@@ -1,0 +1,42 @@
+#include "kernels/cuda/rows.h"
+
+#include <string>
+
+#include "kernels/request_check.h"
+
+namespace mezzo::kernels::cuda {
+namespace {
+
+// In the order of preference for operators that several have.
+constexpr std::span<const KernelEntry> (*kFamilies[])() = {
+    fill_rows,
+};
+
+}  // namespace
+
+std::vector<const KernelEntry*> rows(std::string_view op) {
+  std::vector<const KernelEntry*> found;
+  for (const auto family : kFamilies) {
+    for (const KernelEntry& row : family()) {
+      if (row.op == op) found.push_back(&row);
+    }
+  }
+  return found;
+}
+
+StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request) {
+  if (request.device == nullptr) return internal_error("a CUDA kernel without a device");
+  MEZZO_RETURN_IF_ERROR(check_request(request));
+  std::string refusals;
+  for (const KernelEntry* row : rows(request.op)) {
+    auto kernel = row->prepare(request);
+    if (kernel.ok() || kernel.status().code() != StatusCode::kUnimplemented) return kernel;
+    refusals += (refusals.empty() ? "" : "; ") + std::string(row->implementation) + ": " +
+                kernel.status().message();
+  }
+  if (refusals.empty()) return unimplemented("no CUDA kernel for operator '" + request.op + "'");
+  return unimplemented("no CUDA kernel of '" + request.op +
+                       "' supports this request: " + refusals);
+}
+
+}  // namespace mezzo::kernels::cuda

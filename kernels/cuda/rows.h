@@ -1,0 +1,22 @@
+// The rows of the CUDA kernels, family by family. All work on one GPU, described by the request's
+// Context; results are the same bits in every run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/kernel.h"
+
+namespace mezzo::kernels::cuda {
+
+// All rows for `op`, best first; empty if no kernel exists.
+std::vector<const KernelEntry*> rows(std::string_view op);
+
+// The first row that supports the request. Unimplemented lists why each row refused.
+// REQUIRES: request.device points to a Context.
+StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request);
+
+// The families; rows.cpp puts them in order.
+std::span<const KernelEntry> fill_rows();
+
+}  // namespace mezzo::kernels::cuda

@@ -1,0 +1,243 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <cstring>
+#include <string>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/rows.h"
+
+namespace mezzo::runtime::cuda {
+namespace {
+
+using kernels::cuda::check;
+
+constexpr int kLeastMajor = 7, kLeastMinor = 5;  // what the kernels are compiled for, and up
+
+std::string mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+class DeviceBlock : public DeviceMemory {
+ public:
+  DeviceBlock(void* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+  ~DeviceBlock() override { cudaFree(data_); }
+  DeviceBlock(const DeviceBlock&) = delete;
+  DeviceBlock& operator=(const DeviceBlock&) = delete;
+  std::byte* data() const override { return static_cast<std::byte*>(data_); }
+  std::uint64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_;
+  std::uint64_t bytes_;
+};
+
+class PinnedBlock : public DeviceMemory {
+ public:
+  PinnedBlock(void* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+  ~PinnedBlock() override { cudaFreeHost(data_); }
+  PinnedBlock(const PinnedBlock&) = delete;
+  PinnedBlock& operator=(const PinnedBlock&) = delete;
+  std::byte* data() const override { return static_cast<std::byte*>(data_); }
+  std::uint64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_;
+  std::uint64_t bytes_;
+};
+
+class Graph : public DeviceGraph {
+ public:
+  Graph(cudaStream_t stream, DeviceCounts& counts) : stream_(stream), counts_(counts) {}
+  ~Graph() override {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Status end_capture() {
+    MEZZO_RETURN_IF_ERROR(check(cudaStreamEndCapture(stream_, &graph_)));
+    std::size_t nodes = 0;
+    MEZZO_RETURN_IF_ERROR(check(cudaGraphGetNodes(graph_, nullptr, &nodes)));
+    nodes_ = nodes;
+    return check(cudaGraphInstantiate(&executable_, graph_, 0));
+  }
+  Status launch() override {
+    ++counts_.launches;
+    return check(cudaGraphLaunch(executable_, stream_));
+  }
+  std::uint64_t nodes() const override { return nodes_; }
+
+ private:
+  cudaStream_t stream_;
+  DeviceCounts& counts_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  std::uint64_t nodes_ = 0;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(DeviceInfo info) : info_(std::move(info)) {}
+  ~CudaDevice() override {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  Status open(const DeviceOptions& options) {
+    MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(options.index)));
+    context_.device = options.index;
+    context_.name = info_.name;
+    context_.multiprocessors = info_.multiprocessors;
+    context_.major = info_.major;
+    context_.minor = info_.minor;
+    context_.allow_tf32 = options.allow_tf32;
+    context_.cache_folder = options.cache_folder;
+    return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  }
+
+  DeviceInfo info() const override { return info_; }
+  DeviceCounts counts() const override { return counts_; }
+
+  StatusOr<std::unique_ptr<DeviceMemory>> allocate(std::uint64_t bytes,
+                                                   std::string_view what) override {
+    void* data = nullptr;
+    const cudaError_t error = cudaMalloc(&data, bytes == 0 ? 1 : bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // which would be told again otherwise
+      std::size_t free = 0, total = 0;
+      MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
+      return invalid_argument(info_.name + ": expected " + mib(bytes) + " for " +
+                              std::string(what) + ", got " + mib(free) + " free of " + mib(total) +
+                              ". Hint: take a smaller batch, or --accumulate with one");
+    }
+    MEZZO_RETURN_IF_ERROR(check(error));
+    std::unique_ptr<DeviceMemory> block = std::make_unique<DeviceBlock>(data, bytes);
+    MEZZO_RETURN_IF_ERROR(check(cudaMemsetAsync(data, 0, bytes, stream_)));
+    return block;
+  }
+
+  StatusOr<std::unique_ptr<DeviceMemory>> allocate_pinned(std::uint64_t bytes) override {
+    void* data = nullptr;
+    const cudaError_t error = cudaMallocHost(&data, bytes == 0 ? 1 : bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return invalid_argument("expected " + mib(bytes) +
+                              " of the host's memory for batches on their way to the device");
+    }
+    MEZZO_RETURN_IF_ERROR(check(error));
+    std::unique_ptr<DeviceMemory> block = std::make_unique<PinnedBlock>(data, bytes);
+    std::memset(data, 0, bytes);
+    return block;
+  }
+
+  Status copy_to_device(void* to, const void* from, std::uint64_t bytes) override {
+    if (bytes == 0) return ok_status();
+    ++counts_.launches;
+    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_)));
+    return wait();
+  }
+  Status copy_to_host(void* to, const void* from, std::uint64_t bytes) override {
+    if (bytes == 0) return ok_status();
+    ++counts_.launches;
+    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_)));
+    return wait();
+  }
+  Status wait() override {
+    ++counts_.waits;
+    return check(cudaStreamSynchronize(stream_));
+  }
+
+  StatusOr<std::unique_ptr<kernels::Kernel>> prepare_kernel(
+      kernels::KernelRequest request) override {
+    request.device = &context_;
+    return kernels::cuda::prepare_kernel(request);
+  }
+  void* stream() const override { return stream_; }
+
+  Status begin_capture() override {
+    return check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  }
+  StatusOr<std::unique_ptr<DeviceGraph>> end_capture() override {
+    auto graph = std::make_unique<Graph>(stream_, counts_);
+    MEZZO_RETURN_IF_ERROR(graph->end_capture());
+    return std::unique_ptr<DeviceGraph>(std::move(graph));
+  }
+
+ private:
+  DeviceInfo info_;
+  DeviceCounts counts_;
+  kernels::cuda::Context context_;
+  cudaStream_t stream_ = nullptr;
+};
+
+StatusOr<DeviceInfo> describe(int index) {
+  cudaDeviceProp properties;
+  MEZZO_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, index)));
+  DeviceInfo info;
+  info.kind = "cuda";
+  info.index = index;
+  info.name = properties.name;
+  info.major = properties.major;
+  info.minor = properties.minor;
+  info.multiprocessors = properties.multiProcessorCount;
+  info.total_bytes = properties.totalGlobalMem;
+  int driver = 0, runtime = 0;
+  MEZZO_RETURN_IF_ERROR(check(cudaDriverGetVersion(&driver)));
+  MEZZO_RETURN_IF_ERROR(check(cudaRuntimeGetVersion(&runtime)));
+  info.libraries = "driver " + version_text(driver) + ", runtime " + version_text(runtime);
+  return info;
+}
+
+StatusOr<int> count_devices() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorNoDevice) return 0;
+  if (error == cudaErrorInsufficientDriver) {
+    int runtime = 0;
+    MEZZO_RETURN_IF_ERROR(check(cudaRuntimeGetVersion(&runtime)));
+    return unimplemented("no NVIDIA driver, or one that is too old for CUDA " +
+                         version_text(runtime));
+  }
+  MEZZO_RETURN_IF_ERROR(check(error));
+  return count;
+}
+
+}  // namespace
+
+StatusOr<std::vector<DeviceInfo>> list_devices() {
+  MEZZO_ASSIGN_OR_RETURN(const int count, count_devices());
+  std::vector<DeviceInfo> devices;
+  for (int i = 0; i < count; ++i) {
+    MEZZO_ASSIGN_OR_RETURN(DeviceInfo info, describe(i));
+    MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(i)));
+    std::size_t free = 0, total = 0;
+    MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
+    info.free_bytes = free;
+    devices.push_back(std::move(info));
+  }
+  return devices;
+}
+
+StatusOr<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+  MEZZO_ASSIGN_OR_RETURN(const int count, count_devices());
+  if (options.index < 0 || options.index >= count) {
+    return invalid_argument("--device cuda:" + std::to_string(options.index) + ": there " +
+                            (count == 1 ? "is 1 CUDA device" : "are " + std::to_string(count) +
+                                                                   " CUDA devices") +
+                            " here. Hint: mezzo devices lists them");
+  }
+  MEZZO_ASSIGN_OR_RETURN(DeviceInfo info, describe(options.index));
+  if (info.major < kLeastMajor || (info.major == kLeastMajor && info.minor < kLeastMinor)) {
+    return invalid_argument(info.name + ": expected compute capability 7.5 or more, got " +
+                            std::to_string(info.major) + "." + std::to_string(info.minor));
+  }
+  auto device = std::make_unique<CudaDevice>(std::move(info));
+  MEZZO_RETURN_IF_ERROR(device->open(options));
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace mezzo::runtime::cuda
