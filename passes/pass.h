@@ -15,6 +15,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/training_roles.h"
+#include "compiler/plan/device_kind.h"
 #include "compiler/report/records.h"
 #include "compiler/support/dtype.h"
 #include "compiler/support/status.h"
@@ -55,6 +56,7 @@ struct PassContext {
   // Set where the graph is compiled for our runtime, whose kernels take mixed operand types and
   // give FP32 results from low operands; not set for exported ONNX, where schemas rule.
   bool for_runtime = false;
+  DeviceKind device = DeviceKind::kCpu;  // with for_runtime: where the plan is meant to run
   std::map<std::string, std::int64_t>
       symbol_values;  // symbolic dimension -> value, for fixed shapes
 

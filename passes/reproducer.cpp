@@ -55,6 +55,7 @@ PassContext fresh(const PassContext& ctx) {
   result.training_options = ctx.training_options;
   result.padding = ctx.padding;
   result.for_runtime = ctx.for_runtime;
+  result.device = ctx.device;
   result.symbol_values = ctx.symbol_values;
   return result;
 }
@@ -174,6 +175,7 @@ std::string command_options(const PassContext& ctx) {
   add_all("deny-op", policy.deny_ops);
   add_all("allow-op", policy.allow_ops);
   if (ctx.for_runtime) words.push_back("--for-runtime");
+  if (ctx.device != DeviceKind::kCpu) add("device", std::string(device_word(ctx.device)));
   add_all("freeze", ctx.training_options.freeze);
   add_all("train", ctx.training_options.train);
   if (!ctx.training_options.loss_output.empty())

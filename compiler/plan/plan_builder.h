@@ -40,7 +40,7 @@ struct PlanInputs {
   // evaluate phase.
   const Model* evaluate = nullptr;
   std::string precision = "fp32";
-  std::string target = "cpu";
+  std::string target = "cpu";  // device_word()
   // Whether the kernels of `op` do without a result that nobody reads
   // (kernels::result_may_be_absent for our runtime); null: they write all, so each gets a buffer.
   bool (*result_may_be_absent)(std::string_view op, int result) = nullptr;

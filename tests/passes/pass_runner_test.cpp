@@ -314,6 +314,7 @@ TEST(CommandOptions, GiveTheContextBack) {
   ctx.policy.allow_ops = {"Softmax"};
   ctx.padding = {16, true};
   ctx.for_runtime = true;
+  ctx.device = DeviceKind::kCuda;
   ctx.training_options = {"loss", {"^bn"}, {"w$"}, {}};
   ctx.symbol_values = {{"batch", 4}};
   const auto options = test::value_or_die(test::parse_options(command_options(ctx)));
@@ -321,6 +322,7 @@ TEST(CommandOptions, GiveTheContextBack) {
   EXPECT_EQ(again.policy.describe(), ctx.policy.describe());
   EXPECT_EQ(again.padding.multiple, 16);
   EXPECT_TRUE(again.for_runtime);
+  EXPECT_EQ(again.device, DeviceKind::kCuda);
   EXPECT_EQ(again.training_options.loss_output, "loss");
   EXPECT_EQ(again.training_options.freeze, ctx.training_options.freeze);
   EXPECT_EQ(again.training_options.train, ctx.training_options.train);

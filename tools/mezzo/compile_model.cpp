@@ -98,6 +98,7 @@ passes::PassContext make_context(const CompileOptions& options) {
   ctx.loss = options.loss;
   ctx.padding = options.padding;
   ctx.for_runtime = true;
+  ctx.device = options.device;
   return ctx;
 }
 
@@ -182,6 +183,7 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
   PlanInputs inputs;
   inputs.model = model.get();
   inputs.precision = passes::precision_word(options.policy);
+  inputs.target = device_word(options.device);
   inputs.result_may_be_absent = kernels::result_may_be_absent;
   if (options.train) inputs.training = &*ctx.training;
   if (evaluation) {

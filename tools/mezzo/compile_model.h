@@ -22,6 +22,7 @@ struct CompileOptions {
   passes::TrainingOptions training;
   passes::LossOptions loss;
   passes::PadOptions padding;
+  DeviceKind device = DeviceKind::kCpu;  // that the plan is made for; it runs on the others, too
   std::map<std::string, std::int64_t> dims;  // symbolic dimension -> size, from --dim
   std::int64_t batch_size = 0;  // binds the first dimension of inputs; 0: as in the model
   // Shapes of arrays that will be given for inputs: they size what the model leaves open.

@@ -18,6 +18,9 @@ void OptOptions::add_to(CLI::App& app) {
       ->check(whole_number(1));
   app.add_flag("--types", types, "List the type of every value in the text");
   app.add_flag("--for-runtime", for_runtime, "Compile for our runtime instead of exported ONNX");
+  app.add_option("--device", device, "With --for-runtime: where the plan is to run (default: cpu)")
+      ->type_name("cpu|cuda")
+      ->check(one_of({kDeviceWords.begin(), kDeviceWords.end()}));
   repeatable(app.add_option("--freeze", training.freeze, "As for train; repeatable"))
       ->type_name("REGEX")
       ->check(regular_expression());
@@ -39,6 +42,7 @@ StatusOr<passes::PassContext> OptOptions::to_context() const {
   ctx.training_options = training;
   MEZZO_ASSIGN_OR_RETURN(ctx.loss, loss.resolve("", 0));
   ctx.for_runtime = for_runtime;
+  ctx.device = device_of(device);
   return ctx;
 }
 

@@ -22,6 +22,7 @@ struct OptOptions {
   passes::TrainingOptions training;
   LossArguments loss;
   int stop_after = 0;
+  std::string device = "cpu";
   bool for_runtime = false, types = false;
 
   void add_to(CLI::App& app);
