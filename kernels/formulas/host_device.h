@@ -10,3 +10,6 @@
 #else
 #define MEZZO_HD
 #endif
+
+// For formulas of one element, in loops that the host's compiler is to vectorise.
+#define MEZZO_HD_INLINE MEZZO_HD __attribute__((always_inline)) inline
