@@ -9,8 +9,8 @@
 namespace mezzo::kernels::cuda {
 
 struct Context {
-  int device = 0;           // number for cudaSetDevice
-  std::string name;         // "NVIDIA H200"
+  int device = 0;    // number for cudaSetDevice
+  std::string name;  // "NVIDIA H200"
   int multiprocessors = 1;
   int major = 0, minor = 0;  // compute capability
   bool allow_tf32 = false;   // float32 contractions may round their operands to 10 bits

@@ -17,7 +17,7 @@
 #include <cuda_runtime.h>
 
 // Declares `name`, the block's dynamic shared memory as elements of T.
-#define MEZZO_DYNAMIC_SHARED(T, name)                                     \
+#define MEZZO_DYNAMIC_SHARED(T, name)                                   \
   extern __shared__ __align__(16) unsigned char mezzo_dynamic_shared[]; \
   T* name = reinterpret_cast<T*>(mezzo_dynamic_shared)
 #endif

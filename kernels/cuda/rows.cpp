@@ -35,8 +35,7 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request) {
                 kernel.status().message();
   }
   if (refusals.empty()) return unimplemented("no CUDA kernel for operator '" + request.op + "'");
-  return unimplemented("no CUDA kernel of '" + request.op +
-                       "' supports this request: " + refusals);
+  return unimplemented("no CUDA kernel of '" + request.op + "' supports this request: " + refusals);
 }
 
 }  // namespace mezzo::kernels::cuda

@@ -13,7 +13,9 @@ using kernels::cuda::check;
 
 constexpr int kLeastMajor = 7, kLeastMinor = 5;  // what the kernels are compiled for, and up
 
-std::string mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+std::string mib(std::uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -225,10 +227,10 @@ StatusOr<std::vector<DeviceInfo>> list_devices() {
 StatusOr<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   MEZZO_ASSIGN_OR_RETURN(const int count, count_devices());
   if (options.index < 0 || options.index >= count) {
-    return invalid_argument("--device cuda:" + std::to_string(options.index) + ": there " +
-                            (count == 1 ? "is 1 CUDA device" : "are " + std::to_string(count) +
-                                                                   " CUDA devices") +
-                            " here. Hint: mezzo devices lists them");
+    return invalid_argument(
+        "--device cuda:" + std::to_string(options.index) + ": there " +
+        (count == 1 ? "is 1 CUDA device" : "are " + std::to_string(count) + " CUDA devices") +
+        " here. Hint: mezzo devices lists them");
   }
   MEZZO_ASSIGN_OR_RETURN(DeviceInfo info, describe(options.index));
   if (info.major < kLeastMajor || (info.major == kLeastMajor && info.minor < kLeastMinor)) {

@@ -21,13 +21,13 @@
 namespace mezzo::runtime {
 
 struct DeviceInfo {
-  std::string kind;           // "cuda"
-  int index = 0;              // among devices of the kind
-  std::string name;           // "NVIDIA H200"
-  int major = 0, minor = 0;   // compute capability
+  std::string kind;          // "cuda"
+  int index = 0;             // among devices of the kind
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   std::uint64_t total_bytes = 0, free_bytes = 0;
-  std::string libraries;      // "driver 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.13.0"
+  std::string libraries;  // "driver 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.13.0"
 };
 
 struct DeviceOptions {

@@ -7,9 +7,7 @@ namespace {
 
 constexpr const char* kModuleFile = "libmezzo_cuda.so";
 
-Status missing(const std::string& why) {
-  return unimplemented("--device cuda: " + why);
-}
+Status missing(const std::string& why) { return unimplemented("--device cuda: " + why); }
 
 }  // namespace
 
@@ -28,8 +26,7 @@ StatusOr<DeviceModule*> load_cuda_module() {
                    ". Hint: the libraries of CUDA 13 (cudart, cublasLt) and cuDNN 9 must be where "
                    "the loader looks (LD_LIBRARY_PATH)");
   }
-  const auto entry =
-      reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry));
+  const auto entry = reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry));
   DeviceModule* module = entry == nullptr ? nullptr : entry(MEZZO_BUILD_ID);
   if (module == nullptr) {
     return missing(std::string(kModuleFile) +

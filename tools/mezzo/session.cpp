@@ -119,15 +119,18 @@ StatusOr<std::vector<RuntimeValue>> Session::execute(
                                 std::to_string(bytes) + " bytes, got " + describe(inputs[k]));
       }
       if (bytes > 0) std::memcpy(executor.data(tensor), inputs[k].tensor.data.get(), bytes);
+      MEZZO_RETURN_IF_ERROR(executor.upload(tensor));
     }
   }
-  const Status status = executor.run(proto::PHASE_FORWARD);
+  Status status = executor.run(proto::PHASE_FORWARD);
+  if (status.ok()) status = executor.wait();
   if (!status.ok()) return status.with_context(path_);
   std::vector<RuntimeValue> outputs;
   for (const proto::Port& port : plan.outputs()) {
     const proto::Tensor& tensor = plan.tensors(port.tensor());
     const std::uint64_t bytes = executor.bytes(port.tensor());
     MEZZO_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> copy, pool_->allocate(bytes));
+    MEZZO_RETURN_IF_ERROR(executor.download(port.tensor()));
     if (bytes > 0) std::memcpy(copy.get(), executor.data(port.tensor()), bytes);
     outputs.emplace_back(HostTensor{
         static_cast<DType>(tensor.dtype()), {tensor.dims().begin(), tensor.dims().end()}, copy});
