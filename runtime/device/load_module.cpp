@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kModuleFile = "libmezzo_cuda.so";
 
-Status missing(const std::string& why) { return unimplemented("--device cuda: " + why); }
+Status missing(const std::string& why) { return unimplemented(why); }
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 #include "compiler/support/text.h"
 #include "tools/mezzo/bench_subject.h"
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/device_options.h"
 #include "tools/mezzo/file_kind.h"
 #include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
@@ -76,6 +77,7 @@ struct BenchCommand {
   PolicyOptions policy;
   DimOptions dims;
   ThreadOptions threads;
+  DeviceArguments device;
   std::int64_t repeat = 0, seed = 0;
   bool profile = false, paced = false;
 
@@ -101,6 +103,8 @@ struct BenchCommand {
     SessionOptions options;
     options.threads = threads.count();
     options.profile = profile;
+    MEZZO_ASSIGN_OR_RETURN(options.device, device.open());
+    options.compile.device = device.kind();
     CompileOptions& compile = options.compile;
     MEZZO_ASSIGN_OR_RETURN(compile.policy, policy.to_policy());
     MEZZO_ASSIGN_OR_RETURN(compile.dims, dims.parse());
@@ -250,7 +254,10 @@ struct BenchCommand {
       }
       rows.push_back(std::move(row));
     }
-    return {{"model", model}, {"threads", threads.count()}, {"results", std::move(rows)}};
+    return {{"model", model},
+            {"device", device.name},
+            {"threads", threads.count()},
+            {"results", std::move(rows)}};
   }
 };
 
@@ -280,6 +287,7 @@ Work add_bench(CLI::App& app) {
   app.get_option("--precision")->description("Low type beside FP32 (default: bf16), or fp32 alone");
   command->dims.add_to(app);
   command->threads.add_to(app);
+  command->device.add_to(app);
   return [command] { return command->run(); };
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/support/text.h"
 #include "tools/mezzo/command.h"
 #include "tools/mezzo/compile_model.h"
+#include "tools/mezzo/device_options.h"
 #include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
 #include "tools/mezzo/output_places.h"
@@ -19,6 +20,7 @@ struct CompileCommand {
   PolicyOptions policy;
   DumpOptions dump;
   DimOptions dims;
+  DeviceArguments device;
   passes::TrainingOptions training;
   std::int64_t batch_size = 0;
   bool train = false, explain = false, timing = false;
@@ -36,6 +38,7 @@ struct CompileCommand {
     options.training = training;
     options.padding = padding_of(options.policy);
     options.batch_size = batch_size;
+    options.device = device.kind();
     options.train = train;
     options.runner = dump.to_runner();
     MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile_model(model, options));
@@ -56,10 +59,12 @@ struct CompileCommand {
   }
 
   // Which kernel every step gets on this machine.
-  static Status print_kernels(const Compiled& compiled) {
+  Status print_kernels(const Compiled& compiled) const {
+    runtime::ExecutorOptions options;
+    MEZZO_ASSIGN_OR_RETURN(options.device, device.open());
     MEZZO_ASSIGN_OR_RETURN(
         const auto executor,
-        runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), {}));
+        runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), options));
     for (const runtime::StepProfile& step : executor->profile()) {
       std::printf("%-28s %-32s %s\n", step.op.c_str(), step.implementation.c_str(),
                   step.node.c_str());
@@ -96,6 +101,7 @@ Work add_compile(CLI::App& app) {
   app.get_option("--precision")
       ->description("Low type, or fp32 (default: fp32; with --train as for train)");
   command->dims.add_to(app);
+  command->device.add_to(app);
   command->dump.add_to(app);
   return [command] { return command->run(); };
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tools/mezzo/command.h"
+#include "tools/mezzo/device_options.h"
 #include "tools/mezzo/option_checks.h"
 #include "tools/mezzo/options.h"
 #include "tools/mezzo/output_places.h"
@@ -20,6 +21,7 @@ struct RunCommand {
   PolicyOptions policy;
   DimOptions dims;
   ThreadOptions threads;
+  DeviceArguments device;
   std::uint64_t loop_limit = SessionOptions().most_iterations;
 
   Status run() const {
@@ -35,11 +37,17 @@ struct RunCommand {
     MEZZO_ASSIGN_OR_RETURN(options.compile.dims, dims.parse());
     options.compile.padding = padding_of(options.compile.policy);
     options.threads = threads.count();
+    options.compile.device = device.kind();
     options.most_iterations = loop_limit;
+    if (!trace.empty() && options.compile.device != DeviceKind::kCpu) {
+      return invalid_argument("--trace looks at every tensor on the CPU: expected no --device " +
+                              device.name);
+    }
     if (!trace.empty()) {
       return run_traced(
           {model, input, output, options.compile.policy, options.threads, loop_limit});
     }
+    MEZZO_ASSIGN_OR_RETURN(options.device, device.open());
     MEZZO_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(model, options));
     MEZZO_ASSIGN_OR_RETURN(const InputFiles files, InputFiles::open(input));
     MEZZO_ASSIGN_OR_RETURN(std::vector<RuntimeValue> inputs, files.read(session->inputs()));
@@ -83,6 +91,7 @@ Work add_run(CLI::App& app) {
   app.get_option("--precision")->description("Low type, or fp32 (default)");
   command->dims.add_to(app);
   command->threads.add_to(app);
+  command->device.add_to(app);
   app.add_option("--loop-limit", command->loop_limit, "Most iterations of all loops together")
       ->capture_default_str();
   return [command] { return command->run(); };

@@ -60,16 +60,18 @@ Status TrainCommand::run() {
   if (!options.eval_data.empty())
     MEZZO_RETURN_IF_ERROR(runtime::NpzFile::open(options.eval_data).status());
   MEZZO_RETURN_IF_ERROR(RunFolder::check(options.out));
+  MEZZO_ASSIGN_OR_RETURN(const auto device, options.device.open());
   MEZZO_RETURN_IF_ERROR(load());
   MEZZO_ASSIGN_OR_RETURN(const Compiled compiled, compile(arrays));
   // From here on memory is that of training alone: what the compiler needed does not count.
   reset_peak_resident();
   resident_before = resident_bytes();
   const runtime::ExecutorOptions executor_options{options.threads.count(), kernels::Backend::kCpu,
-                                                  options.profile};
+                                                  options.profile, device};
   MEZZO_ASSIGN_OR_RETURN(
       const auto executor,
       runtime::Executor::create(compiled.plan(), weights_of(compiled.draft), executor_options));
+  tell_host_steps(*executor);
   MEZZO_ASSIGN_OR_RETURN(runtime::Dataset dataset, open_data(*compiled.plan()));
   MEZZO_ASSIGN_OR_RETURN(const auto session,
                          runtime::Trainer::create(*executor, dataset, options.trainer));
@@ -130,6 +132,7 @@ StatusOr<Compiled> TrainCommand::compile(const runtime::NpzFile& arrays) {
   MEZZO_ASSIGN_OR_RETURN(compile.dims, options.dims.parse());
   compile.training = options.training;
   compile.padding = padding_of(compile.policy);
+  compile.device = options.device.kind();
   compile.batch_size = options.batch_size;
   compile.train = true;
   compile.evaluate = !options.eval_data.empty();

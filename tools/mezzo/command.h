@@ -23,6 +23,7 @@ Work add_inspect(CLI::App& app);
 Work add_compare(CLI::App& app);
 Work add_report(CLI::App& app);
 Work add_bench(CLI::App& app);
+Work add_devices(CLI::App& app);
 Work add_opt(CLI::App& app);
 
 }  // namespace mezzo::cli

@@ -54,6 +54,7 @@ constexpr Command kCommands[] = {
      "--loss-target y\n"
      "  mezzo train artifacts/ --data train.npz --batch-size 32 --lr 1e-3 --out run\n"
      "  mezzo train model.onnx --config run.json --resume run/checkpoint\n"
+     "  mezzo train model.onnx --data train.npz --batch-size 32 --device cuda --precision bf16\n"
      "  mezzo train --list-ops --json\n",
      add_train, /*computes=*/true},
     {"compile", "Make a plan for the runtime from an ONNX model.",
@@ -84,6 +85,10 @@ constexpr Command kCommands[] = {
      "  mezzo compare model.onnx mixed.onnx --input x.npz --fix policy.json\n"
      "  mezzo convert model.onnx -o fixed.onnx --policy policy.json\n",
      add_compare, /*computes=*/true},
+    {"devices", "List where models can run on this machine.",
+     "  mezzo devices\n"
+     "  mezzo devices --json\n",
+     add_devices},
     {"opt", "Run named passes on a model or its text form: the developers' door.",
      "  mezzo opt --list-passes\n"
      "  mezzo opt graph.onnxtxt --passes=infer-shapes,fold-casts\n",

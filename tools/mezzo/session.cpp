@@ -8,6 +8,7 @@
 #include "passes/pass_runner.h"
 #include "passes/pipeline.h"
 #include "runtime/exec/plan_file.h"
+#include "tools/mezzo/device_options.h"
 
 namespace mezzo::cli {
 namespace {
@@ -56,11 +57,14 @@ Status Session::open_plan() {
   for (const proto::Port& port : loaded.plan->outputs())
     outputs_.push_back(port_of(*loaded.plan, port));
   MEZZO_ASSIGN_OR_RETURN(
-      auto executor,
-      runtime::Executor::create(loaded.plan, loaded.weights,
-                                {options_.threads, kernels::Backend::kCpu, options_.profile}));
+      auto executor, runtime::Executor::create(loaded.plan, loaded.weights, executor_options()));
+  tell_host_steps(*executor);
   plans_.emplace("", std::move(executor));
   return ok_status();
+}
+
+runtime::ExecutorOptions Session::executor_options() const {
+  return {options_.threads, kernels::Backend::kCpu, options_.profile, options_.device};
 }
 
 Status Session::open_model() {
@@ -74,7 +78,12 @@ Status Session::open_model() {
 
 StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& inputs) {
   if (model_ == nullptr) return plans_.begin()->second.get();
-  if (!fit_a_plan(inputs_, inputs)) return nullptr;
+  if (!fit_a_plan(inputs_, inputs)) {
+    if (options_.device == nullptr) return nullptr;
+    return unimplemented(path_ +
+                         ": takes other things than tensors, which no device does. Hint: run it "
+                         "without --device");
+  }
   const std::string key = signature(inputs);
   const auto known = plans_.find(key);
   if (known != plans_.end()) return known->second.get();
@@ -85,14 +94,15 @@ StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& 
   auto compiled = compile_loaded(clone_model(*model_), path_, compile);
   std::unique_ptr<runtime::Executor> executor;
   if (compiled.ok()) {
-    auto made =
-        runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
-                                  {options_.threads, kernels::Backend::kCpu, options_.profile});
+    auto made = runtime::Executor::create(compiled->plan(), weights_of(compiled->draft),
+                                          executor_options());
+    if (made.ok()) tell_host_steps(**made);
     if (made.ok()) executor = std::move(made).value();
     // Too large, most likely: the interpreter says for which node.
     if (!made.ok() && made.status().code() == StatusCode::kInternal)
       return made.status().with_context(path_);
-  } else if (compiled.status().code() != StatusCode::kUnimplemented) {
+    if (!made.ok() && options_.device != nullptr) return made.status().with_context(path_);
+  } else if (compiled.status().code() != StatusCode::kUnimplemented || options_.device != nullptr) {
     return compiled.status();
   }
   return plans_.emplace(key, std::move(executor)).first->second.get();

@@ -23,6 +23,7 @@ struct SessionOptions {
   int threads = 1;
   std::uint64_t most_iterations = 1'000'000;  // of all loops together
   bool profile = false;                       // measure every step
+  std::shared_ptr<runtime::Device> device{};  // null: the CPU
 };
 
 class Session {
@@ -49,6 +50,7 @@ class Session {
       : path_(std::move(path)), options_(options) {}
   Status open_plan();
   Status open_model();
+  runtime::ExecutorOptions executor_options() const;
   // Null where the graph cannot become a plan for these inputs.
   StatusOr<runtime::Executor*> plan_for(const std::vector<RuntimeValue>& inputs);
   StatusOr<std::vector<RuntimeValue>> execute(runtime::Executor& executor,

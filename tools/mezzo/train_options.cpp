@@ -65,10 +65,7 @@ void TrainOptions::add_to(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(0))
       ->capture_default_str();
-  app.add_option("--device", device_, "Where to run")
-      ->type_name("NAME")
-      ->check(one_of({"cpu"}))
-      ->capture_default_str();
+  device.add_to(app);
   threads.add_to(app);
   dims.add_to(app);
   dump.add_to(app);

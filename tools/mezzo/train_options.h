@@ -10,6 +10,7 @@
 #include "passes/pass.h"
 #include "runtime/exec/trainer.h"
 #include "tools/mezzo/artifacts.h"
+#include "tools/mezzo/device_options.h"
 #include "tools/mezzo/loss_options.h"
 #include "tools/mezzo/model_training.h"
 #include "tools/mezzo/optimizer_options.h"
@@ -27,6 +28,7 @@ struct TrainOptions {
   DumpOptions dump;
   DimOptions dims;
   ThreadOptions threads;
+  DeviceArguments device;
   LossArguments loss;
   ArtifactOptions artifacts;
   passes::TrainingOptions training;
@@ -58,7 +60,7 @@ struct TrainOptions {
   ScheduleOptions schedule_;
   ScaleOptions scale_;
   const CLI::App* app_ = nullptr;
-  std::string device_ = "cpu", config_;
+  std::string config_;
 };
 
 }  // namespace mezzo::cli
