@@ -136,6 +136,7 @@ constexpr OptionalResult kOptionalResults[] = {
     {"Unique", 2},
     {"Unique", 3},
     {"Dropout", 1},
+    {"ScaledDotProductAttention", 1},
     {"LinearAttention", 1},
     {"RNN", 0},
     {"RNN", 1},

@@ -72,6 +72,11 @@ double attention_flops(const Node& node) {
   return product(elems(node.operand(0)), extent(node.operand(1), -2), 4.0);
 }
 
+// Five products of that size: the scores again, dp, dq, dk and dv.
+double attention_grad_flops(const Node& node) {
+  return product(elems(node.operand(1)), extent(node.operand(2), -2), 10.0);
+}
+
 // Every combination of the labels' values is one multiply-add per operand beyond the first.
 double einsum_flops(const Node& node) {
   const std::string equation = node.string_attribute("equation", "");
@@ -105,7 +110,9 @@ std::optional<double> contraction_flops(const Node& node) {
   if (op == "ConvGradInput") return conv_flops(node.operand(0), node.operand(1));
   if (op == "ConvGradWeight") return conv_flops(node.operand(0), node.result());
   if (op == "ConvTranspose") return conv_transpose_flops(node);
-  if (op == "Attention" || op == "MultiHeadAttention") return attention_flops(node);
+  if (op == "Attention" || op == "MultiHeadAttention" || op == "ScaledDotProductAttention")
+    return attention_flops(node);
+  if (op == "ScaledDotProductAttentionGrad") return attention_grad_flops(node);
   if (op == "Einsum") return einsum_flops(node);
   if (op == "RNN" || op == "LSTM" || op == "GRU") return rnn_flops(node);
   return std::nullopt;

@@ -1,6 +1,7 @@
 // Domain ai.mezzo: what training and the runtime need beside ONNX's operators, and newer
 // operators of ONNX (Gelu, Swish, LayerNormalization) for models whose opset does not have them
 // yet. Operands and results as in kernels/README.md.
+#include "compiler/ops/attention_rules.h"
 #include "compiler/ops/contraction_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/gradient_helpers.h"
@@ -25,6 +26,17 @@ constexpr OpDef kMezzoOps[] = {
      .padding = kContraction,
      .infer_types = infer_matmul_t,
      .gradient = grad_matmul_t},
+    // softmax(scale q k^T + bias) v, scores and Softmax in FP32 whatever the operands: what
+    // fuse-attention makes of the nodes that spell it. Masks keep their FP32 numbers.
+    {.name = "ScaledDotProductAttention",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .fp32_operands = bits(3),
+     .fp32_results = bits(1),
+     .no_gradient_operands = bits(3),
+     .padding = kUnpadded,
+     .infer_types = infer_attention,
+     .gradient = grad_attention},
     // Sums the gradients that arrive at one value. Residual networks sum them at every block on
     // the way back, so rounding each sum to 16 bits adds up: with 60 steps of AdamW on a residual
     // CNN in FP16, the weights end 20 % nearer to the FP32 run with these sums in FP32.

@@ -1,6 +1,7 @@
 // Gradients of layers, domain ai.mezzo, beside those of mezzo_grad.cpp: of images, regions,
 // signals, pools and recurrent layers. Operands and results as in kernels/README.md; results have
 // the dims of forward operands, which whoever makes the node sets.
+#include "compiler/ops/attention_rules.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/merge_types.h"
 #include "compiler/ops/mezzo_rules.h"
@@ -73,6 +74,13 @@ constexpr OpDef kLayerGradOps[] = {
      .precision = kAllow,
      .padding = kUnpadded,
      .infer_types = infer_linear_attention_grad,
+     .not_differentiable = kIsGradient},
+    {.name = "ScaledDotProductAttentionGrad",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .fp32_operands = bits(4, 6),
+     .padding = kUnpadded,
+     .infer_types = infer_attention_grad,
      .not_differentiable = kIsGradient},
     image_grad("ResizeGrad", kInfer),
     {.name = "GridSampleGrad",

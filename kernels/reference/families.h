@@ -56,6 +56,10 @@ PreparedKernel prepare_qlinear_matmul(const KernelRequest& request);
 PreparedKernel prepare_conv_integer(const KernelRequest& request);
 PreparedKernel prepare_qlinear_conv(const KernelRequest& request);
 
+// attention.cpp
+PreparedKernel prepare_attention(const KernelRequest& request);
+PreparedKernel prepare_attention_grad(const KernelRequest& request);
+
 // linear_attention.cpp, linear_attention_grad.cpp
 PreparedKernel prepare_linear_attention_grad(const KernelRequest& request);
 PreparedKernel prepare_linear_attention(const KernelRequest& request);

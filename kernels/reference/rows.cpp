@@ -118,6 +118,8 @@ constexpr KernelEntry kRows[] = {
     row("QLinearMatMul", prepare_qlinear_matmul),
     row("ConvInteger", prepare_conv_integer),
     row("QLinearConv", prepare_qlinear_conv),
+    row("ScaledDotProductAttention", prepare_attention),
+    row("ScaledDotProductAttentionGrad", prepare_attention_grad),
     row("LinearAttention", prepare_linear_attention),
     row("LinearAttentionGrad", prepare_linear_attention_grad),
     row("RNN", prepare_recurrent),

@@ -27,6 +27,13 @@ void add_recurrent(std::vector<GradientCase>& cases) {
                        "x0 x1 x2 x3 x5" + std::string(lstm ? " x6 x7" : "")},
                       {cell + "Grad", "dy - - x0 x1 x2 x3 x4 x5 " + states, "- x1"}}});
   }
+  cases.push_back({"ScaledDotProductAttention",
+                   "ScaledDotProductAttention",
+                   {{"causal", 1}},
+                   {random_tensor({2, 4, 3, 2}), random_tensor({2, 2, 5, 2}),
+                    random_tensor({2, 2, 5, 3}), random_tensor({2, 1, 3, 5})},
+                   {{2, 4, 3, 3}, {2, 4, 3}},
+                   {{"ScaledDotProductAttentionGrad", "dy x0 x1 x2 x3 y0 y1", "x0 x1 x2"}}});
   cases.push_back(
       {"LinearAttention",
        "LinearAttention",

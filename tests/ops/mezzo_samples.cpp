@@ -72,6 +72,31 @@ void add_layer_gradients(std::vector<OpSample>& samples) {
       {.op = "DropoutGrad", .operands = {f({4}), integers({4}, {1, 0, 1, 1}, DType::kBool)}}));
 }
 
+// 2 batches, 3 queries, 5 keys of 4 numbers, values of 3.
+void add_attention(std::vector<OpSample>& samples) {
+  const auto attend = [&](std::int64_t heads, std::int64_t groups, OperandSample bias,
+                          std::vector<Builder::NamedValue> attributes) {
+    samples.push_back(mezzo({.op = "ScaledDotProductAttention",
+                             .operands = {f({2, heads, 3, 4}), f({2, groups, 5, 4}),
+                                          f({2, groups, 5, 3}), std::move(bias)},
+                             .attributes = std::move(attributes),
+                             .results = 2}));
+  };
+  attend(2, 2, absent(), {});
+  attend(4, 2, absent(), {{"causal", std::int64_t{1}}, {"scale", 0.7F}});
+  attend(2, 1, f({2, 1, 1, 5}), {});
+  attend(2, 2, f({3, 5}), {{"causal", std::int64_t{1}}});
+  // More queries than keys: the first two see nothing.
+  samples.push_back(mezzo({.op = "ScaledDotProductAttention",
+                           .operands = {f({1, 2, 4, 2}), f({1, 2, 2, 2}), f({1, 2, 2, 2})},
+                           .attributes = {{"causal", std::int64_t{1}}}}));
+  samples.push_back(
+      mezzo({.op = "ScaledDotProductAttentionGrad",
+             .operands = {f({1, 2, 3, 2}), f({1, 2, 3, 4}), f({1, 1, 5, 4}), f({1, 1, 5, 2}),
+                          absent(), f({1, 2, 3, 2}), f({1, 2, 3})},
+             .results = 3}));
+}
+
 }  // namespace
 
 void add_mezzo_samples(std::vector<OpSample>& samples) {
@@ -84,6 +109,7 @@ void add_mezzo_samples(std::vector<OpSample>& samples) {
                  .attributes = {{"trans_a", trans_a}, {"trans_b", trans_b}, {"alpha", 0.5F}}}));
     }
   }
+  add_attention(samples);
   samples.push_back(mezzo({.op = "AddN", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}}));
   samples.push_back(mezzo({.op = "SumTo", .operands = {f({2, 3, 4})}, .result_dims = {3, 1}}));
   samples.push_back(mezzo({.op = "FillZero", .result_dims = {2, 3}}));
