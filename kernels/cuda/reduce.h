@@ -19,9 +19,10 @@ inline constexpr int kWarpThreads = 32;
 inline constexpr int kMostWarps = 32;  // of a block
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
-template <typename T>
+template <typename T, typename U = T>
 struct Pair {
-  T first, second;
+  T first;
+  U second;
 };
 
 struct Sum {
@@ -57,8 +58,8 @@ template <typename T>
 __device__ T shuffle_down(T value, int distance) {
   return __shfl_down_sync(kWholeWarp, value, static_cast<unsigned>(distance));
 }
-template <typename T>
-__device__ Pair<T> shuffle_down(const Pair<T>& value, int distance) {
+template <typename T, typename U>
+__device__ Pair<T, U> shuffle_down(const Pair<T, U>& value, int distance) {
   return {shuffle_down(value.first, distance), shuffle_down(value.second, distance)};
 }
 template <typename T>
@@ -71,8 +72,8 @@ template <typename T>
 __device__ T from_first(T value) {
   return __shfl_sync(kWholeWarp, value, 0);
 }
-template <typename T>
-__device__ Pair<T> from_first(const Pair<T>& value) {
+template <typename T, typename U>
+__device__ Pair<T, U> from_first(const Pair<T, U>& value) {
   return {from_first(value.first), from_first(value.second)};
 }
 template <typename T>

@@ -10,6 +10,7 @@ namespace {
 // In the order of preference for operators that several have.
 constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     fill_rows,
+    softmax_rows,
 };
 
 }  // namespace

@@ -18,5 +18,6 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request);
 
 // The families; rows.cpp puts them in order.
 std::span<const KernelEntry> fill_rows();
+std::span<const KernelEntry> softmax_rows();
 
 }  // namespace mezzo::kernels::cuda

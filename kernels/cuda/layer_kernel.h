@@ -1,0 +1,108 @@
+// What the rows of layers have in common on the host: a Kernel made of a function, and operands as
+// their kernels take them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/float_element.h"
+#include "kernels/cuda/index.h"
+#include "kernels/kernel.h"
+
+namespace mezzo::kernels::cuda {
+
+using PreparedKernel = StatusOr<std::unique_ptr<Kernel>>;
+
+template <typename Body>
+class LayerKernel final : public Kernel {
+ public:
+  LayerKernel(std::string_view name, Body body, std::size_t workspace_bytes)
+      : name_(name), body_(std::move(body)), workspace_bytes_(workspace_bytes) {}
+
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string_view implementation() const override { return name_; }
+  Status run(const KernelArguments& arguments) override { return body_(arguments); }
+
+ private:
+  std::string_view name_;
+  Body body_;
+  std::size_t workspace_bytes_;
+};
+
+// `body` is called as Status(const KernelArguments&) and owns all it uses; `name` is a literal.
+template <typename Body>
+PreparedKernel make_layer(std::string_view name, Body body, std::size_t workspace_bytes = 0) {
+  return std::unique_ptr<Kernel>(
+      std::make_unique<LayerKernel<Body>>(name, std::move(body), workspace_bytes));
+}
+
+// Not present() where left out.
+inline const TensorDesc& operand(const KernelRequest& request, std::size_t i) {
+  static const TensorDesc kAbsent;
+  return i < request.inputs.size() ? request.inputs[i] : kAbsent;
+}
+inline const TensorDesc& result(const KernelRequest& request, std::size_t i) {
+  static const TensorDesc kAbsent;
+  return i < request.outputs.size() ? request.outputs[i] : kAbsent;
+}
+
+inline const void* operand_data(const KernelArguments& arguments, std::size_t i) {
+  return i < arguments.inputs.size() ? arguments.inputs[i] : nullptr;
+}
+inline void* result_data(const KernelArguments& arguments, std::size_t i) {
+  return i < arguments.outputs.size() ? arguments.outputs[i] : nullptr;
+}
+
+// True if one of the operands or results is float64: kernels then compute in double.
+inline bool has_double(const KernelRequest& request) {
+  const auto is_double = [](const TensorDesc& desc) { return desc.dtype == DType::kFloat64; };
+  return std::any_of(request.inputs.begin(), request.inputs.end(), is_double) ||
+         std::any_of(request.outputs.begin(), request.outputs.end(), is_double);
+}
+
+inline bool is_channels_last(const TensorDesc& desc) {
+  return desc.layout == Layout::kChannelsLast && desc.layout_matters();
+}
+
+// Unimplemented where two of these, absent ones left out, lie in different orders.
+inline Status expect_one_layout(std::initializer_list<const TensorDesc*> descs) {
+  const TensorDesc* first = nullptr;
+  for (const TensorDesc* desc : descs) {
+    if (!desc->present() || !desc->layout_matters()) continue;
+    if (first == nullptr) first = desc;
+    if (desc->layout != first->layout) return unimplemented("operands in different layouts");
+  }
+  return ok_status();
+}
+
+inline bool is_aligned_16(std::initializer_list<const void*> buffers) {
+  return std::all_of(buffers.begin(), buffers.end(), [](const void* buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer) % 16 == 0;
+  });
+}
+
+inline Int dims_product(const Dims& dims, std::size_t from, std::size_t to) {
+  Int product = 1;
+  for (std::size_t d = from; d < to; ++d) product *= dims[d];
+  return product;
+}
+
+// Attribute `name` as an index into `rank` dims. REQUIRES: a reference kernel took it.
+inline std::size_t axis_of(const KernelRequest& request, Int fallback, std::size_t rank) {
+  const Int axis = request.attributes.get_int("axis", fallback);
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<Int>(rank) : axis);
+}
+
+// Launches Kernel<double> or Kernel<float>: with_real(has_double, [&](auto real) { using T =
+// decltype(real); .. }).
+template <typename Visit>
+Status with_real(bool is_double, Visit&& visit) {
+  if (is_double) return visit(double{});
+  return visit(float{});
+}
+
+}  // namespace mezzo::kernels::cuda
