@@ -15,6 +15,9 @@ struct Context {
   int major = 0, minor = 0;  // compute capability
   bool allow_tf32 = false;   // float32 contractions may round their operands to 10 bits
   std::string cache_folder;  // where choices of algorithms are kept; empty: nowhere
+  // Algorithms that are timed on the device when a contraction is prepared, of those that the
+  // library names; 1: its first is taken untried.
+  int timed_candidates = 1;
 
   // State of the library rows, made by the first that needs it, in its own file.
   std::shared_ptr<void> blaslt, dnn;

@@ -10,6 +10,8 @@ namespace {
 // In the order of preference for operators that several have.
 constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     fill_rows,
+    blaslt_rows,
+    matmul_rows,
     softmax_rows,
 };
 

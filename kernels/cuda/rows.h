@@ -18,6 +18,8 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request);
 
 // The families; rows.cpp puts them in order.
 std::span<const KernelEntry> fill_rows();
+std::span<const KernelEntry> blaslt_rows();  // contractions through cuBLASLt
+std::span<const KernelEntry> matmul_rows();  // contractions by own kernels
 std::span<const KernelEntry> softmax_rows();
 
 }  // namespace mezzo::kernels::cuda
