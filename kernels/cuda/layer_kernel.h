@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,27 +19,58 @@ namespace mezzo::kernels::cuda {
 
 using PreparedKernel = StatusOr<std::unique_ptr<Kernel>>;
 
+// What a fault in the data means; empty: as Kernel says it.
+using Explain = std::function<Status(const DeviceFault&)>;
+
 template <typename Body>
 class LayerKernel final : public Kernel {
  public:
-  LayerKernel(std::string_view name, Body body, std::size_t workspace_bytes)
-      : name_(name), body_(std::move(body)), workspace_bytes_(workspace_bytes) {}
+  LayerKernel(std::string_view name, Body body, std::size_t workspace_bytes, Explain explain)
+      : name_(name),
+        body_(std::move(body)),
+        workspace_bytes_(workspace_bytes),
+        explain_(std::move(explain)) {}
 
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
   std::string_view implementation() const override { return name_; }
   Status run(const KernelArguments& arguments) override { return body_(arguments); }
+  Status explain(const DeviceFault& fault) const override {
+    return explain_ ? explain_(fault) : Kernel::explain(fault);
+  }
 
  private:
   std::string_view name_;
   Body body_;
   std::size_t workspace_bytes_;
+  Explain explain_;
 };
 
 // `body` is called as Status(const KernelArguments&) and owns all it uses; `name` is a literal.
 template <typename Body>
-PreparedKernel make_layer(std::string_view name, Body body, std::size_t workspace_bytes = 0) {
-  return std::unique_ptr<Kernel>(
-      std::make_unique<LayerKernel<Body>>(name, std::move(body), workspace_bytes));
+PreparedKernel make_layer(std::string_view name, Body body, std::size_t workspace_bytes = 0,
+                          Explain explain = {}) {
+  return std::unique_ptr<Kernel>(std::make_unique<LayerKernel<Body>>(
+      name, std::move(body), workspace_bytes, std::move(explain)));
+}
+
+// Parts of a workspace, one after the other, each aligned to 256 bytes.
+class WorkspacePlan {
+ public:
+  // Where the next `elems` numbers of 8 bytes, or as many smaller ones, begin.
+  std::size_t add(Int elems) {
+    const std::size_t begin = bytes_;
+    bytes_ += (static_cast<std::size_t>(elems) * sizeof(double) + 255) / 256 * 256;
+    return begin;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+template <typename T>
+T* workspace_at(const KernelArguments& arguments, std::size_t begin) {
+  return reinterpret_cast<T*>(static_cast<std::byte*>(arguments.workspace) + begin);
 }
 
 // Not present() where left out.
@@ -96,6 +129,10 @@ inline std::size_t axis_of(const KernelRequest& request, Int fallback, std::size
   const Int axis = request.attributes.get_int("axis", fallback);
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<Int>(rank) : axis);
 }
+
+// Of numbers of type T in a workspace.
+template <typename T>
+constexpr DType kRealDType = sizeof(T) == sizeof(double) ? DType::kFloat64 : DType::kFloat32;
 
 // Launches Kernel<double> or Kernel<float>: with_real(has_double, [&](auto real) { using T =
 // decltype(real); .. }).

@@ -99,15 +99,16 @@ __device__ __forceinline__ void store_held(const FloatsOut& y, std::int64_t star
   });
 }
 
-// Threads for rows of `length`, at most `most_teams` teams in all. REQUIRES: rows, length > 0.
+// Teams of at most `most_threads` for rows of `length`, at most `most_teams` of them.
+// REQUIRES: rows, length > 0; most_threads a multiple of a warp.
 inline LaunchShape row_shape(std::int64_t rows, std::int64_t length,
-                             std::int64_t most_teams = 1 << 18) {
+                             std::int64_t most_teams = 1 << 18,
+                             std::int64_t most_threads = kMostTeamThreads) {
   const std::int64_t wanted = (length + kHeld - 1) / kHeld;
-  const std::int64_t threads = std::min<std::int64_t>(
-      kMostTeamThreads, (wanted + kWarpThreads - 1) / kWarpThreads * kWarpThreads);
+  const std::int64_t threads =
+      std::min(most_threads, (wanted + kWarpThreads - 1) / kWarpThreads * kWarpThreads);
   const std::int64_t teams = threads == kWarpThreads ? kTeamsOfWarps : 1;
-  const std::int64_t blocks =
-      std::min((rows + teams - 1) / teams, (most_teams + teams - 1) / teams);
+  const std::int64_t blocks = (std::min(rows, most_teams) + teams - 1) / teams;
   return {dim3(static_cast<unsigned>(blocks)),
           dim3(static_cast<unsigned>(threads), static_cast<unsigned>(teams)), 0};
 }

@@ -13,6 +13,9 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     blaslt_rows,
     matmul_rows,
     softmax_rows,
+    row_norm_grad_rows,
+    row_norm_rows,
+    loss_rows,
 };
 
 }  // namespace

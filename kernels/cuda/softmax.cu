@@ -9,68 +9,21 @@
 //   LpNormalization  x / |x|_p, 0 where the line is 0
 //   Hardmax      1 at the first of the largest (NaN above all), else 0
 //
-// Softmax takes m and s in one pass (Milakov, Gimelshein: "Online normalizer calculation for
-// softmax", 2018). Lines of neighbours (I = 1) are held in registers by a team of threads
+// Lines of neighbours (I = 1) are held in registers by a team of threads
 // (row_walk.h); others are read twice, 32 neighbouring lines by a warp, so that accesses are whole.
 #include <cmath>
-#include <limits>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layer_kernel.h"
 #include "kernels/cuda/row_walk.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/softmax_line.h"
 
 namespace mezzo::kernels::cuda {
 
 enum class LineSum : std::uint8_t { kSoftmaxGrad, kLogSoftmaxGrad, kNorm1, kNorm2 };
 
-// The operations: State of a part of a line, how elements and other parts are added, and what
-// becomes of an element. a, b: elements of the operands (b 0 where there is one).
-template <typename T>
-struct SoftmaxLine {
-  using State = Pair<T>;  // m and s of the part
-  bool logarithm;
-
-  static constexpr T kFill = -std::numeric_limits<T>::infinity();
-  __device__ static State nothing() { return {kFill, T(0)}; }
-  // -infinity - -infinity is NaN, yet such elements add nothing.
-  __device__ static T shift(T largest) { return largest == kFill ? T(0) : largest; }
-
-  __device__ void add(State& state, T a, T, Int) const {
-    if (a > state.first) {
-      state.second = state.second * std::exp(state.first - a) + std::exp(a - a);
-      state.first = a;
-    } else {
-      state.second += std::exp(a - shift(state.first));
-    }
-  }
-  template <typename Place>
-  __device__ void add_held(State& state, const T (&a)[kHeld], const T (&)[kHeld], Place&&) const {
-    T largest = state.first;
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) largest = FMax()(largest, a[k]);
-    const T from = shift(largest);
-    state.second *= std::exp(state.first - from);
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) state.second += std::exp(a[k] - from);
-    state.first = largest;
-  }
-  __device__ State operator()(const State& left, const State& right) const {
-    const T largest = FMax()(left.first, right.first);
-    const T from = shift(largest);
-    return {largest, left.second * std::exp(left.first - from) +
-                         right.second * std::exp(right.first - from)};
-  }
-  // Once per line: what map() needs.
-  __device__ State finish(const State& state) const {
-    return {state.first, logarithm ? std::log(state.second) : T(1) / state.second};
-  }
-  __device__ T map(const State& state, T a, T, Int) const {
-    const T shifted = a - state.first;
-    return logarithm ? shifted - state.second : std::exp(shifted) * state.second;
-  }
-};
-
+// The operations, as SoftmaxLine is one.
 template <typename T>
 struct SumLine {
   using State = T;
