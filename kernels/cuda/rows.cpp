@@ -14,6 +14,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     matmul_rows,
     softmax_rows,
     row_norm_grad_rows,
+    batch_norm_rows,
     row_norm_rows,
     loss_rows,
 };

@@ -22,6 +22,7 @@ std::span<const KernelEntry> blaslt_rows();  // contractions through cuBLASLt
 std::span<const KernelEntry> matmul_rows();  // contractions by own kernels
 std::span<const KernelEntry> softmax_rows();
 std::span<const KernelEntry> row_norm_grad_rows();
+std::span<const KernelEntry> batch_norm_rows();
 std::span<const KernelEntry> row_norm_rows();
 std::span<const KernelEntry> loss_rows();
 
