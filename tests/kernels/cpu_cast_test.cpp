@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -14,10 +14,10 @@ std::vector<std::int64_t> any_dims(Engine& engine) {
   return draw_dims(engine, static_cast<std::size_t>(draw(engine, 0, 4)), 20);
 }
 
-TEST(CpuAddN, SumsInOrder) {
+TEST(AddN, SumsInOrder) {
   Engine engine(10);
   for (int round = 0; round < 30; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "AddN";
     const auto dims = any_dims(engine);
     const Layout layout = draw(engine, 0, 3) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
@@ -28,15 +28,15 @@ TEST(CpuAddN, SumsInOrder) {
     }
     test.request.outputs = {tensor(draw_float(engine), dims, layout)};
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuAddN, SumsAndMeansOfEveryType) {
+TEST(AddN, SumsAndMeansOfEveryType) {
   Engine engine(13);
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     const char* ops[] = {"AddN", "Sum", "Mean"};
     test.request.op = ops[round % 3];
     const bool real = round % 3 == 2 || draw(engine, 0, 1) == 0;
@@ -57,12 +57,12 @@ TEST(CpuAddN, SumsAndMeansOfEveryType) {
     test.exact = !real;
     test.accum = wide ? DType::kFloat64 : DType::kFloat32;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuCast, EqualsTheReferenceInBits) {
+TEST(Cast, EqualsTheReferenceInBits) {
   Engine engine(11);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64,
                               DType::kBool,    DType::kUInt8,   DType::kInt8,     DType::kUInt16,
@@ -70,7 +70,7 @@ TEST(CpuCast, EqualsTheReferenceInBits) {
                               DType::kInt64};
   for (const DType from : kTypes) {
     for (const DType to : kTypes) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = "Cast";
       test.exact = true;
       const auto dims = std::vector<std::int64_t>{draw(engine, 30, 40), draw(engine, 1000, 1100)};
@@ -92,16 +92,16 @@ TEST(CpuCast, EqualsTheReferenceInBits) {
           if (draw(engine, 0, 1) == 0) number = static_cast<double>(draw(engine, 0, 1));
         }
       }
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuDropout, DrawsTheReferencesNumbers) {
+TEST(Dropout, DrawsTheReferencesNumbers) {
   Engine engine(12);
   for (int round = 0; round < 16; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "Dropout";
     const auto dims = any_dims(engine);
     test.request.inputs = {tensor(draw_float(engine), dims), tensor(DType::kInt64, {})};
@@ -112,16 +112,16 @@ TEST(CpuDropout, DrawsTheReferencesNumbers) {
     test.request.attributes.set("seed", draw(engine, -1000000000000, 1000000000000));
     test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, true),
                      {static_cast<double>(draw(engine, 0, 1LL << 40))}};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
 
-    CpuCase grad;
+    KernelCase grad;
     grad.request.op = "DropoutGrad";
     grad.request.attributes.set("ratio", ratios[round % 4]);
     grad.request.inputs = {tensor(draw_float(engine), dims), tensor(DType::kBool, dims)};
     grad.request.outputs = {tensor(draw_float(engine), dims)};
     grad.operands = {draw_numbers(engine, grad.request.inputs[0], 1.0, true),
                      draw_integers(engine, grad.request.inputs[1], 0, 1)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(grad));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
     if (HasFailure()) return;
   }
 }

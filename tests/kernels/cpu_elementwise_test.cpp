@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -87,11 +87,11 @@ Layout any_layout(Engine& engine) {
   return draw(engine, 0, 3) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
 }
 
-TEST(CpuElementwise, Unary) {
+TEST(Elementwise, Unary) {
   Engine engine(1);
   for (const OpCase& op : kUnary) {
     for (int round = 0; round < 12; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op.op;
       test.depth = op.depth;
       const auto dims = any_dims(engine);
@@ -103,7 +103,7 @@ TEST(CpuElementwise, Unary) {
       const std::string name = op.op;
       if (name == "HardSigmoid" || name == "HardSwish") test.cancels = 1.0;
       test.operands = {domain_numbers(engine, test.request.inputs[0], op)};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
@@ -117,11 +117,11 @@ constexpr OpCase kGated[] = {
     {"SwishGrad", 2, Domain::kAll, 2.0, 64, true, false},
 };
 
-TEST(CpuElementwise, GatedUnits) {
+TEST(Elementwise, GatedUnits) {
   Engine engine(2);
   for (const OpCase& op : kGated) {
     for (int round = 0; round < 24; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op.op;
       test.depth = op.depth;
       test.cancels = op.operands == 2 ? 0.5 : 0.0;
@@ -136,7 +136,7 @@ TEST(CpuElementwise, GatedUnits) {
       if (test.request.op.starts_with("Swish")) {
         test.request.attributes.set("approximate", "none");
       }
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
@@ -161,11 +161,11 @@ constexpr OpCase kGradients[] = {
     {"ReciprocalGrad"},
 };
 
-TEST(CpuElementwise, Gradients) {
+TEST(Elementwise, Gradients) {
   Engine engine(3);
   for (const OpCase& op : kGradients) {
     for (int round = 0; round < 12; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op.op;
       test.depth = op.depth;
       // 1 - y^2 and the like cancel.
@@ -181,22 +181,22 @@ TEST(CpuElementwise, Gradients) {
       plain.specials = false;
       test.operands = {domain_numbers(engine, test.request.inputs[0], plain),
                        domain_numbers(engine, test.request.inputs[1], plain)};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuElementwise, GradientsPassNanAndInfinityOn) {
+TEST(Elementwise, GradientsPassNanAndInfinityOn) {
   Engine engine(4);
   for (const char* op : {"ReluGrad", "AbsGrad", "LeakyReluGrad", "EluGrad", "ClipGrad"}) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = op;
     test.request.inputs = {tensor(DType::kFloat32, {500}), tensor(DType::kFloat32, {500})};
     test.request.outputs = {tensor(DType::kFloat32, {500})};
     test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, true),
                      draw_numbers(engine, test.request.inputs[1], 1.0, true)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
   }
 }
 
@@ -230,11 +230,11 @@ std::vector<std::int64_t> broadcast_base(Engine& engine) {
   }
 }
 
-TEST(CpuElementwise, BinaryWithBroadcasting) {
+TEST(Elementwise, BinaryWithBroadcasting) {
   Engine engine(5);
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min"}) {
     for (int round = 0; round < 40; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op;
       const auto base = broadcast_base(engine);
       const auto a = draw_broadcast(engine, base);
@@ -243,16 +243,16 @@ TEST(CpuElementwise, BinaryWithBroadcasting) {
       test.request.outputs = {tensor(draw_float(engine), broadcast_of({a, b}))};
       test.operands = {draw_numbers(engine, test.request.inputs[0], 2.0, true),
                        draw_numbers(engine, test.request.inputs[1], 2.0, true)};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
 // The highest rank, with dims that cannot be joined.
-TEST(CpuElementwise, TwelveAlternatingDims) {
+TEST(Elementwise, TwelveAlternatingDims) {
   Engine engine(61);
-  CpuCase test;
+  KernelCase test;
   test.request.op = "Add";
   std::vector<std::int64_t> a, b;
   for (int i = 0; i < 12; ++i) {
@@ -263,13 +263,13 @@ TEST(CpuElementwise, TwelveAlternatingDims) {
   test.request.outputs = {tensor(DType::kFloat32, std::vector<std::int64_t>(12, 2))};
   test.operands = {draw_numbers(engine, test.request.inputs[0], 2.0),
                    draw_numbers(engine, test.request.inputs[1], 2.0)};
-  check_cpu(test);
+  check_kernel(test);
 }
 
-TEST(CpuElementwise, ChannelsLastBiasAndEqualDims) {
+TEST(Elementwise, ChannelsLastBiasAndEqualDims) {
   Engine engine(6);
   for (int round = 0; round < 12; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "Add";
     const std::vector<std::int64_t> dims = {2, draw(engine, 1, 70), draw(engine, 1, 9), 30};
     const std::vector<std::int64_t> other =
@@ -279,14 +279,14 @@ TEST(CpuElementwise, ChannelsLastBiasAndEqualDims) {
     test.request.outputs = {tensor(draw_float(engine), dims, Layout::kChannelsLast)};
     test.operands = {draw_numbers(engine, test.request.inputs[0], 2.0),
                      draw_numbers(engine, test.request.inputs[1], 2.0)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
   }
 }
 
-TEST(CpuElementwise, Pow) {
+TEST(Elementwise, Pow) {
   Engine engine(7);
   for (int round = 0; round < 30; ++round) {
-    CpuCase test;
+    KernelCase test;
     const bool grad = round % 2 == 1;
     test.request.op = grad ? "PowGrad" : "Pow";
     const auto dims = broadcast_base(engine);
@@ -306,15 +306,15 @@ TEST(CpuElementwise, Pow) {
     }
     test.operands.push_back(exponents);
     test.depth = 16;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuElementwise, ClipWithAndWithoutBounds) {
+TEST(Elementwise, ClipWithAndWithoutBounds) {
   Engine engine(8);
   for (int round = 0; round < 32; ++round) {
-    CpuCase test;
+    KernelCase test;
     const bool grad = round % 2 == 1;
     test.request.op = grad ? "ClipGrad" : "Clip";
     const auto dims = any_dims(engine);
@@ -328,17 +328,17 @@ TEST(CpuElementwise, ClipWithAndWithoutBounds) {
       test.operands.push_back(there ? Numbers{bound} : Numbers{});
     }
     test.request.outputs = {tensor(draw_float(engine), dims)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuElementwise, WhereComparisonsAndLogic) {
+TEST(Elementwise, WhereComparisonsAndLogic) {
   Engine engine(9);
   for (const char* op :
        {"Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Not"}) {
     for (int round = 0; round < 12; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op;
       const std::string name = op;
       const bool logic = name == "And" || name == "Or" || name == "Not";
@@ -359,23 +359,23 @@ TEST(CpuElementwise, WhereComparisonsAndLogic) {
       }
       test.request.outputs = {
           tensor(name == "Where" ? draw_float(engine) : DType::kBool, broadcast_of(shapes))};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuElementwise, RefusesWhatItCannotDo) {
+TEST(Elementwise, RefusesWhatItCannotDo) {
   KernelRequest request;
   request.op = "Add";
   request.inputs = {tensor(DType::kFloat32, {2}), tensor(DType::kFloat32, {3})};
   request.outputs = {tensor(DType::kFloat32, {3})};
-  EXPECT_EQ(cpu_status(request, {{1, 2}, {3, 4, 5}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(row_status(request, {{1, 2}, {3, 4, 5}}).code(), StatusCode::kInvalidArgument);
   // Another layout than the result's.
   request.inputs = {tensor(DType::kFloat32, {2, 3, 4}, Layout::kChannelsLast),
                     tensor(DType::kFloat32, {2, 3, 4})};
   request.outputs = {tensor(DType::kFloat32, {2, 3, 4})};
-  EXPECT_EQ(cpu_status(request, {Numbers(24, 1.0), Numbers(24, 1.0)}).code(),
+  EXPECT_EQ(row_status(request, {Numbers(24, 1.0), Numbers(24, 1.0)}).code(),
             StatusCode::kUnimplemented);
 }
 

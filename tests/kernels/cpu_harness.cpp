@@ -1,143 +1,12 @@
-#include "tests/kernels/cpu_harness.h"
-
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <new>
+#include <string>
 
-#include "compiler/support/half.h"
 #include "kernels/cpu/isa.h"
-#include "tests/kernels/tolerance.h"
+#include "tests/kernels/kernel_case.h"
 
 namespace mezzo::kernels {
 namespace {
-
-constexpr std::size_t kGuard = 64;
-constexpr unsigned char kFill = 0xa5;
-
-// Bytes aligned to 64 with guard bytes behind; all kFill at first.
-class Buffer {
- public:
-  explicit Buffer(std::size_t size) : size_(size), bytes_(allocate(size)) {
-    std::memset(bytes_.get(), kFill, size + kGuard);
-  }
-  unsigned char* data() { return bytes_.get(); }
-  const unsigned char* data() const { return bytes_.get(); }
-  std::size_t size() const { return size_; }
-  bool is_guard_intact() const {
-    for (std::size_t i = 0; i < kGuard; ++i) {
-      if (bytes_.get()[size_ + i] != kFill) return false;
-    }
-    return true;
-  }
-
- private:
-  struct Free {
-    void operator()(unsigned char* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
-  static unsigned char* allocate(std::size_t size) {
-    return static_cast<unsigned char*>(::operator new[](size + kGuard, std::align_val_t{64}));
-  }
-  std::size_t size_;
-  std::unique_ptr<unsigned char, Free> bytes_;
-};
-
-template <typename T>
-void put(unsigned char* to, std::int64_t i, T value) {
-  std::memcpy(to + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
-}
-template <typename T>
-T get(const unsigned char* from, std::int64_t i) {
-  T value;
-  std::memcpy(&value, from + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-  return value;
-}
-
-void encode(DType dtype, double number, unsigned char* to, std::int64_t i) {
-  const auto single = static_cast<float>(number);
-  switch (dtype) {
-    case DType::kFloat32: return put(to, i, single);
-    case DType::kFloat64: return put(to, i, number);
-    case DType::kFloat16: return put(to, i, float_to_f16(single));
-    case DType::kBFloat16: return put(to, i, float_to_bf16(single));
-    case DType::kBool:
-    case DType::kUInt8: return put(to, i, static_cast<std::uint8_t>(number));
-    case DType::kInt8: return put(to, i, static_cast<std::int8_t>(number));
-    case DType::kInt16: return put(to, i, static_cast<std::int16_t>(number));
-    case DType::kUInt16: return put(to, i, static_cast<std::uint16_t>(number));
-    case DType::kUInt32: return put(to, i, static_cast<std::uint32_t>(number));
-    case DType::kUInt64: return put(to, i, static_cast<std::uint64_t>(number));
-    case DType::kInt32: return put(to, i, static_cast<std::int32_t>(number));
-    case DType::kInt64: return put(to, i, static_cast<std::int64_t>(number));
-    default: FAIL() << "dtype " << dtype_name(dtype);
-  }
-}
-
-double decode(DType dtype, const unsigned char* from, std::int64_t i) {
-  switch (dtype) {
-    case DType::kFloat32: return static_cast<double>(get<float>(from, i));
-    case DType::kFloat64: return get<double>(from, i);
-    case DType::kFloat16: return static_cast<double>(f16_to_float(get<std::uint16_t>(from, i)));
-    case DType::kBFloat16: return static_cast<double>(bf16_to_float(get<std::uint16_t>(from, i)));
-    case DType::kBool:
-    case DType::kUInt8: return get<std::uint8_t>(from, i);
-    case DType::kInt8: return get<std::int8_t>(from, i);
-    case DType::kInt16: return get<std::int16_t>(from, i);
-    case DType::kUInt16: return get<std::uint16_t>(from, i);
-    case DType::kUInt32: return get<std::uint32_t>(from, i);
-    case DType::kUInt64: return static_cast<double>(get<std::uint64_t>(from, i));
-    case DType::kInt32: return get<std::int32_t>(from, i);
-    case DType::kInt64: return static_cast<double>(get<std::int64_t>(from, i));
-    default: return std::nan("");
-  }
-}
-
-Buffer encode_all(const TensorDesc& desc, const Numbers& numbers) {
-  Buffer buffer(desc.present() ? desc.bytes() : 0);
-  if (!desc.present()) return buffer;
-  EXPECT_EQ(static_cast<std::int64_t>(numbers.size()), desc.elems());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    encode(desc.dtype, numbers[i], buffer.data(), static_cast<std::int64_t>(i));
-  }
-  return buffer;
-}
-
-// A kernel's results as bytes.
-using Results = std::vector<std::vector<unsigned char>>;
-
-// Runs with fresh buffers; `in_place` >= 0: result 0 lies in that operand's buffer.
-StatusOr<Results> run_kernel(Kernel& kernel, const KernelRequest& request,
-                             const std::vector<Numbers>& operands, int in_place = -1) {
-  std::vector<Buffer> inputs;
-  std::vector<Buffer> outputs;
-  std::vector<const void*> in;
-  std::vector<void*> out;
-  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
-    inputs.push_back(encode_all(request.inputs[i], i < operands.size() ? operands[i] : Numbers()));
-    in.push_back(request.inputs[i].present() ? inputs.back().data() : nullptr);
-  }
-  for (const TensorDesc& desc : request.outputs) {
-    outputs.emplace_back(desc.present() ? desc.bytes() : 0);
-    out.push_back(desc.present() ? outputs.back().data() : nullptr);
-  }
-  if (in_place >= 0) out[0] = inputs[static_cast<std::size_t>(in_place)].data();
-  Buffer workspace(kernel.workspace_bytes());
-  const KernelArguments arguments{in, out, workspace.size() > 0 ? workspace.data() : nullptr};
-  MEZZO_RETURN_IF_ERROR(kernel.run(arguments));
-  EXPECT_TRUE(workspace.is_guard_intact()) << "wrote behind the workspace";
-  Results results;
-  for (std::size_t k = 0; k < outputs.size(); ++k) {
-    EXPECT_TRUE(outputs[k].is_guard_intact()) << "wrote behind result " << k;
-    const auto* bytes = static_cast<const unsigned char*>(out[k]);
-    results.emplace_back();
-    if (bytes != nullptr) results.back().assign(bytes, bytes + outputs[k].size());
-  }
-  return results;
-}
 
 const KernelEntry* row_named(std::string_view op, std::string_view implementation) {
   for (const KernelEntry* row : kernel_rows(op, Backend::kCpu)) {
@@ -153,69 +22,12 @@ StatusOr<std::unique_ptr<Kernel>> prepare_row(const KernelRequest& request,
   return row->prepare(request);
 }
 
-// The reference's results in double, or with the request's own dtypes.
-Results run_reference_rows(const CpuCase& test) {
-  KernelRequest request = test.request;
-  if (!test.exact) {
-    for (TensorDesc& desc : request.outputs) {
-      if (is_floating(desc.dtype)) desc.dtype = DType::kFloat64;
-    }
-  }
-  auto kernel = prepare_row(request, "reference");
-  EXPECT_TRUE(kernel.ok()) << kernel.status().message();
-  if (!kernel.ok()) return {};
-  auto results = run_kernel(**kernel, request, test.operands);
-  EXPECT_TRUE(results.ok()) << results.status().message();
-  return results.ok() ? *results : Results();
-}
-
-bool is_close(double got, double expected, DType dtype, const CpuCase& test, double slack) {
-  const std::int64_t depth = test.depth;
-  if (std::isnan(expected)) return std::isnan(got);
-  if (got == expected) return true;
-  const FloatFacts facts = float_facts(dtype);
-  // Below the normal range half a unit is half the smallest number, whatever the element.
-  const double underflow = facts.min_subnormal / 2.0 +
-                           static_cast<double>(depth) * float_facts(test.accum).min_subnormal / 2.0;
-  const double bound =
-      tolerance(dtype, test.accum, depth) * std::fabs(expected) + slack + underflow;
-  // Beyond the range, and beyond float32's on the way there, comes infinity.
-  if (std::isinf(got)) return std::fabs(expected) + bound >= facts.max && got * expected > 0.0;
-  if (std::isinf(expected)) return false;
-  return std::fabs(got - expected) <= bound;
-}
-
-void compare(const CpuCase& test, const Results& got, const Results& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    const TensorDesc& desc = test.request.outputs[k];
-    if (!desc.present()) continue;
-    if (test.exact || !is_floating(desc.dtype)) {
-      EXPECT_EQ(got[k], expected[k]) << "result " << k << " differs in bits";
-      continue;
-    }
-    double largest = 0.0;
-    for (std::int64_t i = 0; test.cancels > 0.0 && i < desc.elems(); ++i) {
-      const double value = std::fabs(decode(DType::kFloat64, expected[k].data(), i));
-      if (std::isfinite(value)) largest = std::max(largest, value);
-    }
-    const double slack =
-        tolerance(test.accum, test.accum, test.depth) * test.cancels * std::max(largest, 1e-30);
-    for (std::int64_t i = 0; i < desc.elems(); ++i) {
-      const double want = decode(DType::kFloat64, expected[k].data(), i);
-      const double have = decode(desc.dtype, got[k].data(), i);
-      ASSERT_TRUE(is_close(have, want, desc.dtype, test, slack))
-          << "result " << k << ", element " << i << ": got " << have << ", expected " << want;
-    }
-  }
-}
-
-void check_in_place(const CpuCase& test, Kernel& kernel, const Results& apart) {
+void check_in_place(const KernelCase& test, Kernel& kernel, const Results& apart) {
   for (std::size_t i = 0; i < test.request.inputs.size() && i < 2; ++i) {
     const TensorDesc& x = test.request.inputs[i];
     if (!x.present() || !may_run_in_place(test.request.op, static_cast<int>(i), 0)) continue;
     if (x.bytes() != test.request.outputs[0].bytes()) continue;
-    auto together = run_kernel(kernel, test.request, test.operands, static_cast<int>(i));
+    auto together = run_on_host(kernel, test.request, test.operands, static_cast<int>(i));
     ASSERT_TRUE(together.ok());
     EXPECT_EQ((*together)[0], apart[0]) << "another result in the buffer of operand " << i;
   }
@@ -223,100 +35,9 @@ void check_in_place(const CpuCase& test, Kernel& kernel, const Results& apart) {
 
 }  // namespace
 
-std::int64_t draw(Engine& engine, std::int64_t least, std::int64_t most) {
-  return std::uniform_int_distribution<std::int64_t>(least, most)(engine);
-}
-
-DType draw_float(Engine& engine) {
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
-  return kTypes[draw(engine, 0, 2)];
-}
-
-DType draw_integer_type(Engine& engine) {
-  constexpr DType kTypes[] = {DType::kInt8,  DType::kInt16,  DType::kInt32,  DType::kInt64,
-                              DType::kUInt8, DType::kUInt16, DType::kUInt32, DType::kUInt64};
-  return kTypes[draw(engine, 0, 7)];
-}
-
-bool is_signed_type(DType dtype) {
-  return dtype == DType::kInt8 || dtype == DType::kInt16 || dtype == DType::kInt32 ||
-         dtype == DType::kInt64;
-}
-
-std::vector<std::int64_t> draw_dims(Engine& engine, std::size_t rank, std::int64_t most) {
-  std::vector<std::int64_t> dims;
-  for (std::size_t i = 0; i < rank; ++i) {
-    dims.push_back(draw(engine, 0, 9) == 0 ? draw(engine, 0, 1) : draw(engine, 1, most));
-  }
-  return dims;
-}
-
-TensorDesc tensor(DType dtype, std::vector<std::int64_t> dims, Layout layout) {
-  TensorDesc desc{dtype, std::move(dims), layout};
-  if (desc.dims.size() < 3) desc.layout = Layout::kRowMajor;
-  return desc;
-}
-
-Numbers draw_numbers(Engine& engine, const TensorDesc& desc, double deviation, bool specials) {
-  Numbers numbers;
-  std::normal_distribution<double> normal(0.0, deviation);
-  const FloatFacts facts = float_facts(is_floating(desc.dtype) ? desc.dtype : DType::kFloat32);
-  const double choices[] = {0.0,
-                            -0.0,
-                            INFINITY,
-                            -INFINITY,
-                            NAN,
-                            facts.max,
-                            -facts.max,
-                            facts.min_subnormal,
-                            -facts.min_normal,
-                            1.0,
-                            -1.0,
-                            0.5};
-  for (std::int64_t i = 0; i < desc.elems(); ++i) {
-    const bool special = specials && draw(engine, 0, 15) == 0;
-    const double number = special ? choices[draw(engine, 0, 11)] : normal(engine);
-    unsigned char bytes[8];
-    encode(desc.dtype, number, bytes, 0);
-    numbers.push_back(decode(desc.dtype, bytes, 0));
-  }
-  return numbers;
-}
-
-Numbers draw_integers(Engine& engine, const TensorDesc& desc, std::int64_t least,
-                      std::int64_t most) {
-  Numbers numbers;
-  for (std::int64_t i = 0; i < desc.elems(); ++i) {
-    numbers.push_back(static_cast<double>(draw(engine, least, most)));
-  }
-  return numbers;
-}
-
-std::string describe_request(const KernelRequest& request) {
-  std::string text = request.op;
-  const auto add = [&](const TensorDesc& desc) {
-    text += " " + std::string(dtype_name(desc.dtype)) + "[";
-    for (const std::int64_t dim : desc.dims) text += std::to_string(dim) + " ";
-    text += desc.layout == Layout::kChannelsLast ? "]cl" : "]";
-  };
-  for (const TensorDesc& desc : request.inputs) add(desc);
-  text += " ->";
-  for (const TensorDesc& desc : request.outputs) add(desc);
-  for (const auto& [name, value] : request.attributes.values()) {
-    text += " " + name + "=";
-    if (const auto* number = std::get_if<std::int64_t>(&value)) text += std::to_string(*number);
-    if (const auto* number = std::get_if<double>(&value)) text += std::to_string(*number);
-    if (const auto* word = std::get_if<std::string>(&value)) text += *word;
-    if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
-      for (const std::int64_t item : *list) text += std::to_string(item) + ",";
-    }
-  }
-  return text;
-}
-
-void check_cpu(const CpuCase& test) {
+void check_kernel(const KernelCase& test) {
   SCOPED_TRACE(describe_request(test.request));
-  const Results expected = run_reference_rows(test);
+  const Results expected = reference_results(test);
   for (const char* isa : {"avx2", "avx512"}) {
     if (!cpu::select_isa(isa)) continue;
     SCOPED_TRACE(isa);
@@ -327,7 +48,7 @@ void check_cpu(const CpuCase& test) {
       auto kernel = prepare_row(request, "cpu");
       ASSERT_TRUE(kernel.ok()) << kernel.status().message();
       EXPECT_EQ((*kernel)->implementation(), std::string("cpu:") + isa);
-      auto results = run_kernel(**kernel, request, test.operands);
+      auto results = run_on_host(**kernel, request, test.operands);
       ASSERT_TRUE(results.ok()) << results.status().message();
       if (threads == 1) {
         first = *results;
@@ -341,7 +62,7 @@ void check_cpu(const CpuCase& test) {
   cpu::select_isa("");
 }
 
-std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands,
+std::vector<Numbers> run_row(const KernelRequest& request, const std::vector<Numbers>& operands,
                              const std::vector<std::size_t>& constants) {
   KernelRequest told = request;
   std::vector<Buffer> kept;
@@ -355,7 +76,7 @@ std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Num
   auto kernel = prepare_row(told, "cpu");
   EXPECT_TRUE(kernel.ok()) << kernel.status().message();
   if (!kernel.ok()) return {};
-  auto results = run_kernel(**kernel, request, operands);
+  auto results = run_on_host(**kernel, request, operands);
   EXPECT_TRUE(results.ok()) << results.status().message();
   if (!results.ok()) return {};
   std::vector<Numbers> numbers(results->size());
@@ -370,14 +91,14 @@ std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Num
 
 void expect_same_with_constants(const KernelRequest& request, const std::vector<Numbers>& operands,
                                 const std::vector<std::size_t>& constants) {
-  const std::vector<Numbers> expected = run_cpu(request, operands);
-  EXPECT_EQ(run_cpu(request, operands, constants), expected) << describe_request(request);
+  const std::vector<Numbers> expected = run_row(request, operands);
+  EXPECT_EQ(run_row(request, operands, constants), expected) << describe_request(request);
 }
 
-Status cpu_status(const KernelRequest& request, const std::vector<Numbers>& operands) {
+Status row_status(const KernelRequest& request, const std::vector<Numbers>& operands) {
   auto kernel = prepare_row(request, "cpu");
   if (!kernel.ok()) return kernel.status();
-  return run_kernel(**kernel, request, operands).status();
+  return run_on_host(**kernel, request, operands).status();
 }
 
 }  // namespace mezzo::kernels

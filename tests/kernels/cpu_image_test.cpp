@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::kernels {
@@ -21,8 +21,8 @@ std::string pick(Engine& engine, const std::vector<std::string>& names) {
       draw(engine, 0, static_cast<std::int64_t>(names.size()) - 1))];
 }
 
-CpuCase case_of(Engine& engine, const char* op, const TensorDesc& x, const TensorDesc& y) {
-  CpuCase test;
+KernelCase case_of(Engine& engine, const char* op, const TensorDesc& x, const TensorDesc& y) {
+  KernelCase test;
   test.request.op = op;
   test.request.inputs = {x};
   test.request.outputs = {y};
@@ -38,7 +38,7 @@ Dims resized(Engine& engine, const Dims& dims) {
   return to;
 }
 
-TEST(CpuImage, Resize) {
+TEST(Image, Resize) {
   Engine engine(61);
   for (int round = 0; round < 150; ++round) {
     Dims dims = {draw(engine, 1, 3), draw(engine, 1, 4), draw(engine, 1, 20), draw(engine, 1, 40)};
@@ -50,7 +50,7 @@ TEST(CpuImage, Resize) {
     const std::string mode = pick(engine, {"nearest", "linear", "cubic"});
     const Layout layout =
         dims.size() > 2 && draw(engine, 0, 2) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
-    CpuCase test =
+    KernelCase test =
         case_of(engine, "Resize", tensor(dtype, dims, layout), tensor(dtype, to, layout));
     test.exact = mode == "nearest";
     test.depth = 64;
@@ -64,16 +64,16 @@ TEST(CpuImage, Resize) {
                    pick(engine, {"half_pixel", "align_corners", "asymmetric"}));
     attributes.set("antialias", draw(engine, 0, 1));
     attributes.set("exclude_outside", draw(engine, 0, 1));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test)) << mode;
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test)) << mode;
     if (HasFailure()) return;
   }
 }
 
 // A region whose end lies before its start turns the image round.
-TEST(CpuImage, ResizeOfMirroredRegions) {
+TEST(Image, ResizeOfMirroredRegions) {
   Engine engine(66);
   for (const char* mode : {"nearest", "linear", "cubic"}) {
-    CpuCase test = case_of(engine, "Resize", tensor(DType::kFloat32, {2, 3, 9, 40}),
+    KernelCase test = case_of(engine, "Resize", tensor(DType::kFloat32, {2, 3, 9, 40}),
                            tensor(DType::kFloat32, {2, 3, 20, 50}));
     test.depth = 64;
     test.cancels = 8.0;
@@ -82,11 +82,11 @@ TEST(CpuImage, ResizeOfMirroredRegions) {
     attributes.set("sizes", Dims{2, 3, 20, 50});
     attributes.set("coordinate_transformation_mode", std::string("tf_crop_and_resize"));
     attributes.set("roi", std::vector<double>{0, 0, 0.1, 1, 1, 1, 0.9, 0});
-    check_cpu(test);
+    check_kernel(test);
   }
 }
 
-TEST(CpuImage, PadByRepetition) {
+TEST(Image, PadByRepetition) {
   Engine engine(62);
   for (int round = 0; round < 80; ++round) {
     Dims dims;
@@ -103,31 +103,31 @@ TEST(CpuImage, PadByRepetition) {
     const DType dtype = round % 3 == 0 ? DType::kInt64 : draw_float(engine);
     const Layout layout =
         dims.size() > 2 && draw(engine, 0, 2) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
-    CpuCase test = case_of(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, to, layout));
+    KernelCase test = case_of(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, to, layout));
     if (dtype == DType::kInt64) {
       test.operands = {draw_integers(engine, test.request.inputs[0], -1000, 1000)};
     }
     test.exact = true;
     test.request.attributes.set("pads", pads);
     test.request.attributes.set("mode", pick(engine, {"reflect", "edge", "wrap"}));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuImage, PadWithAnOperand) {
+TEST(Image, PadWithAnOperand) {
   Engine engine(63);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kBool}) {
-    CpuCase test = case_of(engine, "Pad", tensor(dtype, {5, 7}), tensor(dtype, {8, 10}));
+    KernelCase test = case_of(engine, "Pad", tensor(dtype, {5, 7}), tensor(dtype, {8, 10}));
     test.request.inputs.push_back(tensor(dtype, {}));
     test.operands = {draw_integers(engine, test.request.inputs[0], 0, 1), {1.0}};
     test.exact = true;
     test.request.attributes.set("pads", Dims{1, 0, 2, 3});
-    check_cpu(test);
+    check_kernel(test);
   }
 }
 
-TEST(CpuImage, GridSample) {
+TEST(Image, GridSample) {
   Engine engine(64);
   for (int round = 0; round < 60; ++round) {
     const std::size_t k = round % 4 == 0 ? 3 : 2;
@@ -141,7 +141,7 @@ TEST(CpuImage, GridSample) {
     }
     grid.push_back(static_cast<std::int64_t>(k));
     const DType dtype = draw_float(engine);
-    CpuCase test = case_of(engine, "GridSample", tensor(dtype, x), tensor(dtype, y));
+    KernelCase test = case_of(engine, "GridSample", tensor(dtype, x), tensor(dtype, y));
     test.request.inputs.push_back(tensor(draw(engine, 0, 1) == 0 ? dtype : DType::kFloat32, grid));
     test.operands.push_back(draw_numbers(engine, test.request.inputs[1], 0.8));
     test.depth = 64;
@@ -149,12 +149,12 @@ TEST(CpuImage, GridSample) {
     test.request.attributes.set("mode", pick(engine, {"nearest", "linear", "cubic"}));
     test.request.attributes.set("padding_mode", pick(engine, {"zeros", "border", "reflection"}));
     test.request.attributes.set("align_corners", draw(engine, 0, 1));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuImage, RoiAlign) {
+TEST(Image, RoiAlign) {
   Engine engine(65);
   for (int round = 0; round < 60; ++round) {
     const Dims x = {draw(engine, 1, 3), draw(engine, 1, 9), draw(engine, 1, 20),
@@ -162,7 +162,7 @@ TEST(CpuImage, RoiAlign) {
     const std::int64_t regions = draw(engine, 1, 6);
     const Dims y = {regions, x[1], draw(engine, 1, 7), draw(engine, 1, 7)};
     const DType dtype = draw_float(engine);
-    CpuCase test = case_of(engine, "RoiAlign", tensor(dtype, x), tensor(dtype, y));
+    KernelCase test = case_of(engine, "RoiAlign", tensor(dtype, x), tensor(dtype, y));
     test.request.inputs.push_back(tensor(DType::kFloat32, {regions, 4}));
     test.request.inputs.push_back(tensor(DType::kInt64, {regions}));
     Numbers corners;
@@ -184,12 +184,12 @@ TEST(CpuImage, RoiAlign) {
     attributes.set("spatial_scale", draw(engine, 0, 1) == 0 ? 1.0 : 0.5);
     attributes.set("coordinate_transformation_mode",
                    pick(engine, {"half_pixel", "output_half_pixel"}));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuImage, DeformConv) {
+TEST(Image, DeformConv) {
   Engine engine(67);
   for (int round = 0; round < 40; ++round) {
     const std::int64_t groups = draw(engine, 1, 2), offset_groups = draw(engine, 1, 2);
@@ -205,7 +205,7 @@ TEST(CpuImage, DeformConv) {
     }
     const std::int64_t taps = offset_groups * w[2] * w[3];
     const DType dtype = draw_float(engine);
-    CpuCase test = case_of(engine, "DeformConv", tensor(dtype, x), tensor(dtype, y));
+    KernelCase test = case_of(engine, "DeformConv", tensor(dtype, x), tensor(dtype, y));
     test.request.inputs.push_back(tensor(dtype, w));
     test.request.inputs.push_back(tensor(DType::kFloat32, {x[0], 2 * taps, y[2], y[3]}));
     test.request.inputs.push_back(tensor(dtype, {w[0]}));
@@ -224,28 +224,28 @@ TEST(CpuImage, DeformConv) {
     attributes.set("pads", pads);
     attributes.set("group", groups);
     attributes.set("offset_group", offset_groups);
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuImage, RegionsMustBeSensible) {
+TEST(Image, RegionsMustBeSensible) {
   KernelRequest request;
   request.op = "RoiAlign";
   request.inputs = {tensor(DType::kFloat32, {1, 1, 4, 4}), tensor(DType::kFloat32, {1, 4}),
                     tensor(DType::kInt64, {1})};
   request.outputs = {tensor(DType::kFloat32, {1, 1, 1, 1})};
   const Numbers x(16, 1.0);
-  EXPECT_THAT(cpu_status(request, {x, {0, 0, 2, 2}, {0}}), IsOk());
-  EXPECT_THAT(cpu_status(request, {x, {0, 0, 2, 2}, {1}}),
+  EXPECT_THAT(row_status(request, {x, {0, 0, 2, 2}, {0}}), IsOk());
+  EXPECT_THAT(row_status(request, {x, {0, 0, 2, 2}, {1}}),
               Rejects("operand 2 'batch_indices': element 0 is 1, expected 0 to 0"));
-  EXPECT_THAT(cpu_status(request, {x, {0, 0, 1e9, 2}, {0}}), Rejects("region 0 is not finite"));
-  EXPECT_THAT(cpu_status(request, {x, {0, 0, std::nan(""), 2}, {0}}),
+  EXPECT_THAT(row_status(request, {x, {0, 0, 1e9, 2}, {0}}), Rejects("region 0 is not finite"));
+  EXPECT_THAT(row_status(request, {x, {0, 0, std::nan(""), 2}, {0}}),
               Rejects("region 0 is not finite"));
 }
 
 // An infinity that interpolation does not touch stays out of the result.
-TEST(CpuImage, WeightZeroKeepsInfinityOut) {
+TEST(Image, WeightZeroKeepsInfinityOut) {
   const double infinity = std::numeric_limits<double>::infinity();
   KernelRequest request;
   request.op = "Resize";
@@ -253,7 +253,7 @@ TEST(CpuImage, WeightZeroKeepsInfinityOut) {
   request.outputs = {tensor(DType::kFloat32, {1, 1, 3, 3})};
   request.attributes.set("mode", std::string("linear"));
   request.attributes.set("coordinate_transformation_mode", std::string("align_corners"));
-  const std::vector<Numbers> y = run_cpu(request, {{infinity, 2.0, 3.0, 4.0}});
+  const std::vector<Numbers> y = run_row(request, {{infinity, 2.0, 3.0, 4.0}});
   EXPECT_EQ(y[0][0], infinity);
   EXPECT_EQ(y[0][2], 2.0);
   EXPECT_EQ(y[0][8], 4.0);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::kernels {
@@ -54,11 +54,11 @@ KernelRequest draw_layer_grad(Engine& engine, const std::string& cell) {
   return request;
 }
 
-TEST(CpuLayerGrad, RecurrentEqualsTheReference) {
+TEST(LayerGrad, RecurrentEqualsTheReference) {
   Engine engine(185);
   for (int round = 0; round < 90; ++round) {
     const char* const cells[] = {"RNN", "GRU", "LSTM"};
-    CpuCase test;
+    KernelCase test;
     test.request = draw_layer_grad(engine, cells[round % 3]);
     const bool first = test.request.attributes.get_int("layout", 0) == 1;
     const std::int64_t steps = test.request.inputs[3].dims[first ? 1 : 0];
@@ -73,12 +73,12 @@ TEST(CpuLayerGrad, RecurrentEqualsTheReference) {
     }
     test.depth = 100 * steps;
     test.cancels = 4.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuLayerGrad, Resize) {
+TEST(LayerGrad, Resize) {
   Engine engine(186);
   for (int round = 0; round < 100; ++round) {
     const Dims dims = {draw(engine, 1, 2), draw(engine, 1, 4), draw(engine, 1, 20),
@@ -88,7 +88,7 @@ TEST(CpuLayerGrad, Resize) {
     const DType dtype = draw_float(engine);
     const Layout layout = draw(engine, 0, 2) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
     const char* const modes[] = {"nearest", "linear", "cubic"};
-    CpuCase test;
+    KernelCase test;
     test.request.op = "ResizeGrad";
     test.request.inputs = {tensor(dtype, to, layout)};
     test.request.outputs = {tensor(dtype, dims, layout)};
@@ -99,7 +99,7 @@ TEST(CpuLayerGrad, Resize) {
     attributes.set("mode", std::string(modes[round % 3]));
     attributes.set("sizes", to);
     attributes.set("antialias", draw(engine, 0, 1));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test)) << modes[round % 3];
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test)) << modes[round % 3];
     if (HasFailure()) return;
   }
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "compiler/support/text.h"
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::kernels {
@@ -78,16 +78,16 @@ std::vector<Numbers> layer_operands(Engine& engine, const KernelRequest& request
 }
 
 void check_layer(Engine& engine, const KernelRequest& request) {
-  CpuCase test;
+  KernelCase test;
   test.request = request;
   test.operands = layer_operands(engine, request);
   const bool batch_first = request.attributes.get_int("layout", 0) == 1;
   test.depth = 60 * request.inputs[0].dims[batch_first ? 1 : 0];
   test.cancels = 4.0;
-  check_cpu(test);
+  check_kernel(test);
 }
 
-TEST(CpuRecurrent, EqualsTheReference) {
+TEST(Recurrent, EqualsTheReference) {
   Engine engine(85);
   for (int round = 0; round < 120; ++round) {
     const char* const ops[] = {"RNN", "GRU", "LSTM"};
@@ -97,7 +97,7 @@ TEST(CpuRecurrent, EqualsTheReference) {
   }
 }
 
-TEST(CpuRecurrent, TakesDoubles) {
+TEST(Recurrent, TakesDoubles) {
   Engine engine(86);
   for (int round = 0; round < 12; ++round) {
     const char* const ops[] = {"RNN", "GRU", "LSTM"};
@@ -108,7 +108,7 @@ TEST(CpuRecurrent, TakesDoubles) {
   }
 }
 
-TEST(CpuRecurrent, KeepsConstantWeights) {
+TEST(Recurrent, KeepsConstantWeights) {
   Engine engine(90);
   for (int round = 0; round < 30; ++round) {
     const char* const ops[] = {"RNN", "GRU", "LSTM"};
@@ -120,7 +120,7 @@ TEST(CpuRecurrent, KeepsConstantWeights) {
   }
 }
 
-TEST(CpuRecurrent, RefusesSizesThatOverflow) {
+TEST(Recurrent, RefusesSizesThatOverflow) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   KernelRequest request;
   request.op = "RNN";
@@ -133,28 +133,28 @@ TEST(CpuRecurrent, RefusesSizesThatOverflow) {
   EXPECT_FALSE(prepare_kernel(request, Backend::kCpu).ok());
 }
 
-TEST(CpuRecurrent, RejectsLengthsBeyondTheSequence) {
+TEST(Recurrent, RejectsLengthsBeyondTheSequence) {
   KernelRequest request;
   request.op = "RNN";
   request.inputs = {tensor(DType::kFloat32, {2, 1, 1}), tensor(DType::kFloat32, {1, 1, 1}),
                     tensor(DType::kFloat32, {1, 1, 1}), TensorDesc(), tensor(DType::kInt32, {1})};
   request.outputs = {tensor(DType::kFloat32, {2, 1, 1, 1})};
   const std::vector<Numbers> operands = {{1, 2}, {1}, {1}, {}, {3}};
-  const Status status = cpu_status(request, operands);
+  const Status status = row_status(request, operands);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), testing::HasSubstr("'sequence_lens': element 0 is 3"));
 }
 
 // ---- norms
 
-TEST(CpuNorms, Groups) {
+TEST(Norms, Groups) {
   Engine engine(87);
   for (int round = 0; round < 60; ++round) {
     const std::int64_t groups = draw(engine, 1, 4), each = draw(engine, 1, 4);
     const std::int64_t channels = groups * each;
     Dims dims = {draw(engine, 1, 3), channels, draw(engine, 1, 9)};
     if (draw(engine, 0, 1) == 1) dims.push_back(draw(engine, 1, round % 5 == 0 ? 900 : 9));
-    CpuCase test;
+    KernelCase test;
     test.request.op = round % 2 == 0 ? "GroupNormalization" : "InstanceNormalization";
     const bool per_group = round % 2 == 0 && draw(engine, 0, 1) == 1;
     const Dims factors = {per_group ? groups : channels};
@@ -168,19 +168,19 @@ TEST(CpuNorms, Groups) {
     }
     test.depth = each * dims[2] * (dims.size() > 3 ? dims[3] : 1) + 16;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuNorms, RootMeanSquares) {
+TEST(Norms, RootMeanSquares) {
   Engine engine(88);
   for (int round = 0; round < 40; ++round) {
     Dims dims = {draw(engine, 1, 6), draw(engine, 1, 7), draw(engine, 1, 90)};
     if (round % 8 == 1) dims = {3, 1, 9000};
     const std::int64_t axis = draw(engine, 1, 2);
     const Dims inner(dims.begin() + axis, dims.end());
-    CpuCase test;
+    KernelCase test;
     test.request.op = "RMSNormalization";
     test.request.attributes.set("axis", draw(engine, 0, 1) == 1 ? axis : axis - 3);
     test.request.inputs = {tensor(draw_float(engine), dims), tensor(draw_float(engine), inner)};
@@ -189,17 +189,17 @@ TEST(CpuNorms, RootMeanSquares) {
       test.operands.push_back(draw_numbers(engine, desc, 2.0));
     }
     test.depth = dims[1] * dims[2] + 16;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuNorms, NeighbouringChannels) {
+TEST(Norms, NeighbouringChannels) {
   Engine engine(89);
   for (int round = 0; round < 40; ++round) {
     Dims dims = {draw(engine, 1, 3), draw(engine, 1, 12), draw(engine, 1, 40), draw(engine, 1, 40)};
     if (round % 4 == 0) dims = {2, 7};
-    CpuCase test;
+    KernelCase test;
     test.request.op = "LRN";
     test.request.attributes.set("size", draw(engine, 1, 9));
     test.request.attributes.set("alpha", 0.1);
@@ -209,7 +209,7 @@ TEST(CpuNorms, NeighbouringChannels) {
     test.request.outputs = {tensor(draw_float(engine), dims)};
     test.operands = {draw_numbers(engine, test.request.inputs[0], 2.0)};
     test.depth = 32;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }

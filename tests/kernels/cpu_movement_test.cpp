@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -35,8 +35,8 @@ Layout any_layout(Engine& engine) {
   return draw(engine, 0, 3) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
 }
 
-CpuCase movement_case(Engine& engine, const char* op, const TensorDesc& x, const TensorDesc& y) {
-  CpuCase test;
+KernelCase movement_case(Engine& engine, const char* op, const TensorDesc& x, const TensorDesc& y) {
+  KernelCase test;
   test.request.op = op;
   test.exact = true;
   test.request.inputs = {x};
@@ -45,7 +45,7 @@ CpuCase movement_case(Engine& engine, const char* op, const TensorDesc& x, const
   return test;
 }
 
-TEST(CpuMovement, Transpose) {
+TEST(Movement, Transpose) {
   Engine engine(41);
   for (int round = 0; round < 120; ++round) {
     const Dims dims = movement_dims(engine);
@@ -55,14 +55,14 @@ TEST(CpuMovement, Transpose) {
     Dims to;
     for (const std::int64_t dim : perm) to.push_back(dims[static_cast<std::size_t>(dim)]);
     const DType dtype = any_dtype(engine);
-    CpuCase test = movement_case(engine, "Transpose", tensor(dtype, dims), tensor(dtype, to));
+    KernelCase test = movement_case(engine, "Transpose", tensor(dtype, dims), tensor(dtype, to));
     test.request.attributes.set("perm", perm);
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuMovement, Reorder) {
+TEST(Movement, Reorder) {
   Engine engine(42);
   for (int round = 0; round < 60; ++round) {
     Dims dims = {draw(engine, 1, 3), draw(engine, 1, 130), draw(engine, 1, 20),
@@ -71,30 +71,30 @@ TEST(CpuMovement, Reorder) {
     const DType dtype = any_dtype(engine);
     const Layout from = round % 2 == 0 ? Layout::kRowMajor : Layout::kChannelsLast;
     const Layout to = round % 2 == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(
+    ASSERT_NO_FATAL_FAILURE(check_kernel(
         movement_case(engine, "Reorder", tensor(dtype, dims, from), tensor(dtype, dims, to))));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuMovement, CopiesAndZeros) {
+TEST(Movement, CopiesAndZeros) {
   Engine engine(43);
   for (const char* op : {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}) {
     for (int round = 0; round < 4; ++round) {
       const Dims dims = movement_dims(engine);
       const DType dtype = any_dtype(engine);
       ASSERT_NO_FATAL_FAILURE(
-          check_cpu(movement_case(engine, op, tensor(dtype, dims), tensor(dtype, dims))));
+          check_kernel(movement_case(engine, op, tensor(dtype, dims), tensor(dtype, dims))));
     }
   }
-  CpuCase zero;
+  KernelCase zero;
   zero.request.op = "FillZero";
   zero.exact = true;
   zero.request.outputs = {tensor(DType::kFloat16, {300, 301})};
-  check_cpu(zero);
+  check_kernel(zero);
 }
 
-TEST(CpuMovement, ConcatAndSplit) {
+TEST(Movement, ConcatAndSplit) {
   Engine engine(44);
   for (int round = 0; round < 60; ++round) {
     const Dims dims = movement_dims(engine);
@@ -102,8 +102,8 @@ TEST(CpuMovement, ConcatAndSplit) {
         static_cast<std::size_t>(draw(engine, 0, static_cast<std::int64_t>(dims.size()) - 1));
     const DType dtype = any_dtype(engine);
     const Layout layout = any_layout(engine);
-    CpuCase concat;
-    CpuCase split;
+    KernelCase concat;
+    KernelCase split;
     concat.exact = split.exact = true;
     concat.request.op = "Concat";
     split.request.op = "Split";
@@ -118,19 +118,19 @@ TEST(CpuMovement, ConcatAndSplit) {
     }
     concat.request.outputs = {tensor(dtype, whole, layout)};
     concat.request.attributes.set("axis", static_cast<std::int64_t>(axis));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(concat));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(concat));
     split.request.inputs = concat.request.outputs;
     split.request.outputs = concat.request.inputs;
     split.request.attributes.set(
         "axis", static_cast<std::int64_t>(axis) - static_cast<std::int64_t>(dims.size()));
     split.operands = {any_numbers(engine, split.request.inputs[0])};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(split));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(split));
     if (HasFailure()) return;
   }
 }
 
 // Starts, ends and steps of all signs; the part's dims by counting.
-TEST(CpuMovement, SliceAndItsGradient) {
+TEST(Movement, SliceAndItsGradient) {
   Engine engine(45);
   for (int round = 0; round < 150; ++round) {
     const Dims dims = movement_dims(engine);
@@ -161,19 +161,19 @@ TEST(CpuMovement, SliceAndItsGradient) {
     const TensorDesc whole = tensor(dtype, dims, layout);
     const TensorDesc small = tensor(dtype, part, layout);
     for (const bool grad : {false, true}) {
-      CpuCase test = movement_case(engine, grad ? "SliceGrad" : "Slice", grad ? small : whole,
+      KernelCase test = movement_case(engine, grad ? "SliceGrad" : "Slice", grad ? small : whole,
                                    grad ? whole : small);
       test.request.attributes.set("starts", starts);
       test.request.attributes.set("ends", ends);
       test.request.attributes.set("axes", axes);
       test.request.attributes.set("steps", steps);
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     }
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuMovement, PadAndExpand) {
+TEST(Movement, PadAndExpand) {
   Engine engine(46);
   for (int round = 0; round < 80; ++round) {
     const Dims dims = movement_dims(engine);
@@ -186,18 +186,18 @@ TEST(CpuMovement, PadAndExpand) {
     }
     begins.insert(begins.end(), ends.begin(), ends.end());
     const DType dtype = any_dtype(engine);
-    CpuCase pad =
+    KernelCase pad =
         movement_case(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, padded, layout));
     pad.request.attributes.set("pads", begins);
     if (is_floating(dtype) && draw(engine, 0, 1) == 1) pad.request.attributes.set("value", -1.5);
-    ASSERT_NO_FATAL_FAILURE(check_cpu(pad));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(pad));
 
     Dims small(dims.begin() + draw(engine, 0, static_cast<std::int64_t>(dims.size())), dims.end());
     for (std::int64_t& dim : small) {
       if (draw(engine, 0, 1) == 0) dim = 1;
     }
     ASSERT_NO_FATAL_FAILURE(
-        check_cpu(movement_case(engine, "Expand", tensor(dtype, small), tensor(dtype, dims))));
+        check_kernel(movement_case(engine, "Expand", tensor(dtype, small), tensor(dtype, dims))));
     if (HasFailure()) return;
   }
 }
@@ -221,7 +221,7 @@ GatherDims gather_dims(Engine& engine, int round) {
   return dims;
 }
 
-TEST(CpuGather, ForwardAndGradient) {
+TEST(Gather, ForwardAndGradient) {
   Engine engine(47);
   for (int round = 0; round < 80; ++round) {
     const GatherDims dims = gather_dims(engine, round);
@@ -230,13 +230,13 @@ TEST(CpuGather, ForwardAndGradient) {
     const TensorDesc indices =
         tensor(draw(engine, 0, 1) == 1 ? DType::kInt64 : DType::kInt32, dims.indices);
     const Numbers places = draw_integers(engine, indices, -size, size - 1);
-    CpuCase test = movement_case(engine, "Gather", tensor(dtype, dims.x), tensor(dtype, dims.y));
+    KernelCase test = movement_case(engine, "Gather", tensor(dtype, dims.x), tensor(dtype, dims.y));
     test.request.inputs.push_back(indices);
     test.operands.push_back(places);
     test.request.attributes.set("axis", dims.axis);
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
 
-    CpuCase grad;
+    KernelCase grad;
     grad.request.op = "GatherGrad";
     grad.request.attributes.set("axis", dims.axis);
     grad.request.inputs = {tensor(draw_float(engine), dims.y), indices};
@@ -244,14 +244,14 @@ TEST(CpuGather, ForwardAndGradient) {
     grad.operands = {draw_numbers(engine, grad.request.inputs[0], 1.0), places};
     grad.depth = indices.elems() + 2;
     grad.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(grad));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
     if (HasFailure()) return;
   }
 }
 
 // An embedding row that 20000 tokens name, each with a gradient of 0.01 (s22 of the loss scale
 // scenarios): a running sum in float16 would stop at 32, float32 gives 200.04.
-TEST(CpuGather, SumsManyRepeatsInFloat32) {
+TEST(Gather, SumsManyRepeatsInFloat32) {
   constexpr std::int64_t kRepeats = 20000;
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
     for (const std::int64_t width : {1, 8, 33}) {
@@ -262,7 +262,7 @@ TEST(CpuGather, SumsManyRepeatsInFloat32) {
       request.outputs = {tensor(DType::kFloat32, {2, width})};
       const Numbers dy(static_cast<std::size_t>(kRepeats * width), 0.01);
       const Numbers places(static_cast<std::size_t>(kRepeats), 0.0);
-      const Numbers dx = run_cpu(request, {dy, places}).at(0);
+      const Numbers dx = run_row(request, {dy, places}).at(0);
       for (std::size_t i = 0; i < static_cast<std::size_t>(width); ++i) {
         ASSERT_NEAR(dx[i], 200.0427, 2.0) << dtype_name(dtype);
         ASSERT_EQ(dx[static_cast<std::size_t>(width) + i], 0.0);
@@ -271,13 +271,13 @@ TEST(CpuGather, SumsManyRepeatsInFloat32) {
   }
 }
 
-TEST(CpuGather, NamesAWrongIndex) {
+TEST(Gather, NamesAWrongIndex) {
   KernelRequest request;
   request.op = "Gather";
   request.inputs = {tensor(DType::kFloat32, {4, 2}), tensor(DType::kInt64, {3})};
   request.outputs = {tensor(DType::kFloat32, {3, 2})};
   for (const double wrong : {4.0, -5.0, 9e15}) {
-    const Status status = cpu_status(request, {Numbers(8, 1.0), {0, 1, wrong}});
+    const Status status = row_status(request, {Numbers(8, 1.0), {0, 1, wrong}});
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("element 2"), std::string::npos) << status.message();
   }
@@ -323,12 +323,12 @@ PoolCase draw_pool(Engine& engine, const char* op) {
   return test;
 }
 
-TEST(CpuPool, MaxPoolAndItsGradient) {
+TEST(Pool, MaxPoolAndItsGradient) {
   Engine engine(48);
   for (int round = 0; round < 120; ++round) {
     const PoolCase pool = draw_pool(engine, "MaxPool");
     const Layout layout = round % 2 == 0 ? Layout::kRowMajor : Layout::kChannelsLast;
-    CpuCase test{pool.request, {}};
+    KernelCase test{pool.request, {}};
     test.request.inputs = {tensor(draw_float(engine), pool.large, layout)};
     test.request.outputs = {
         tensor(draw_float(engine), pool.small, layout),
@@ -337,29 +337,29 @@ TEST(CpuPool, MaxPoolAndItsGradient) {
     for (double& x : test.operands[0]) {
       if (draw(engine, 0, 3) == 0) x = 0.5;  // equal values: the first counts
     }
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
     if (!test.request.outputs[1].present()) continue;
 
-    CpuCase grad;
+    KernelCase grad;
     grad.request.op = "MaxPoolGrad";
     grad.request.inputs = {tensor(draw_float(engine), pool.small, layout), test.request.outputs[1]};
     grad.request.outputs = {tensor(draw_float(engine), pool.large, layout)};
     grad.operands = {draw_numbers(engine, grad.request.inputs[0], 1.0),
-                     run_cpu(test.request, test.operands)[1]};
+                     run_row(test.request, test.operands)[1]};
     grad.depth = 32;
     grad.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(grad));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
     if (HasFailure()) return;
   }
 }
 
 // Windows of more taps than are looked at together, and of more rows.
-TEST(CpuPool, MaxPoolOfWideWindows) {
+TEST(Pool, MaxPoolOfWideWindows) {
   Engine engine(49);
   for (const Dims& kernel : {Dims{3, 50}, Dims{70, 2}, Dims{9, 9}}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = "MaxPool";
       test.request.attributes.set("kernel_shape", kernel);
       test.request.attributes.set("strides", Dims{1, 1});
@@ -367,31 +367,31 @@ TEST(CpuPool, MaxPoolOfWideWindows) {
           tensor(dtype, {2, 19, kernel[0] + 3, kernel[1] + 2}, Layout::kChannelsLast)};
       test.request.outputs = {tensor(dtype, {2, 19, 4, 3}, Layout::kChannelsLast)};
       test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0)};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuPool, MaxPoolGradNamesAWrongIndex) {
+TEST(Pool, MaxPoolGradNamesAWrongIndex) {
   KernelRequest request;
   request.op = "MaxPoolGrad";
   request.inputs = {tensor(DType::kFloat32, {1, 2, 2}), tensor(DType::kInt64, {1, 2, 2})};
   request.outputs = {tensor(DType::kFloat32, {1, 2, 4})};
-  EXPECT_TRUE(cpu_status(request, {Numbers(4, 1.0), {0, 3, 4, -1}}).ok());
+  EXPECT_TRUE(row_status(request, {Numbers(4, 1.0), {0, 3, 4, -1}}).ok());
   for (const double wrong : {8.0, -2.0, 1.0}) {  // outside, and in another channel
-    const Status status = cpu_status(request, {Numbers(4, 1.0), {0, 3, wrong, 7}});
+    const Status status = row_status(request, {Numbers(4, 1.0), {0, 3, wrong, 7}});
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("element 2"), std::string::npos) << status.message();
   }
 }
 
-TEST(CpuPool, AveragePoolAndItsGradient) {
+TEST(Pool, AveragePoolAndItsGradient) {
   Engine engine(49);
   for (int round = 0; round < 120; ++round) {
     const PoolCase pool = draw_pool(engine, round % 2 == 0 ? "AveragePool" : "AveragePoolGrad");
     const Layout layout = round % 4 < 2 ? Layout::kRowMajor : Layout::kChannelsLast;
-    CpuCase test{pool.request, {}};
+    KernelCase test{pool.request, {}};
     const TensorDesc large = tensor(draw_float(engine), pool.large, layout);
     const TensorDesc small = tensor(draw_float(engine), pool.small, layout);
     test.request.inputs = {round % 2 == 0 ? large : small};
@@ -399,7 +399,7 @@ TEST(CpuPool, AveragePoolAndItsGradient) {
     test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0)};
     test.depth = 32;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -17,10 +17,10 @@ std::int64_t product(const Dims& dims) {
   return elems;
 }
 
-TEST(CpuNorm, LayerNormalization) {
+TEST(Norm, LayerNormalization) {
   Engine engine(27);
   for (int round = 0; round < 40; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "LayerNormalization";
     Dims dims = {draw(engine, 1, 6), draw(engine, 1, 7), draw(engine, 1, 90)};
     if (round % 4 == 0) dims = {draw(engine, 50, 70), draw(engine, 700, 800)};
@@ -44,30 +44,30 @@ TEST(CpuNorm, LayerNormalization) {
     }
     test.depth = product(inner) + 16;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
 // A mean far larger than the deviation: one-pass formulas would cancel.
-TEST(CpuNorm, LargeMeansDoNotCancel) {
+TEST(Norm, LargeMeansDoNotCancel) {
   Engine engine(28);
   KernelRequest request;
   request.op = "LayerNormalization";
   request.inputs = {tensor(DType::kFloat32, {4, 5000}), tensor(DType::kFloat32, {5000})};
   request.outputs = {tensor(DType::kFloat32, {4, 5000}), tensor(DType::kFloat32, {4, 1}),
                      tensor(DType::kFloat32, {4, 1})};
-  CpuCase test{request, {draw_numbers(engine, request.inputs[0], 1.0), Numbers(5000, 1.0)}};
+  KernelCase test{request, {draw_numbers(engine, request.inputs[0], 1.0), Numbers(5000, 1.0)}};
   for (double& x : test.operands[0]) x = static_cast<double>(static_cast<float>(x + 1000.0));
   test.depth = 2000;  // half a last place of 1000 beside a deviation of 1
   test.cancels = 1.0;
-  check_cpu(test);
+  check_kernel(test);
 }
 
-TEST(CpuNorm, LayerNormalizationGrad) {
+TEST(Norm, LayerNormalizationGrad) {
   Engine engine(29);
   for (int round = 0; round < 40; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "LayerNormalizationGrad";
     Dims dims = {draw(engine, 1, 6), draw(engine, 1, 7), draw(engine, 1, 90)};
     if (round % 4 == 0) dims = {draw(engine, 100, 200), draw(engine, 500, 600)};
@@ -89,15 +89,15 @@ TEST(CpuNorm, LayerNormalizationGrad) {
     for (double& r : test.operands[4]) r = std::fabs(r) + 0.5;
     test.depth = product(dims) / 2 + 32;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuNorm, RMSNormalizationGrad) {
+TEST(Norm, RMSNormalizationGrad) {
   Engine engine(31);
   for (int round = 0; round < 40; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "RMSNormalizationGrad";
     Dims dims = {draw(engine, 1, 6), draw(engine, 1, 7), draw(engine, 1, 90)};
     if (round % 4 == 0) dims = {draw(engine, 100, 200), draw(engine, 500, 600)};
@@ -115,7 +115,7 @@ TEST(CpuNorm, RMSNormalizationGrad) {
     }
     test.depth = product(dims) / 2 + 32;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
@@ -131,10 +131,10 @@ Dims norm_dims(Engine& engine, int round) {
   }
 }
 
-TEST(CpuNorm, BatchNormalization) {
+TEST(Norm, BatchNormalization) {
   Engine engine(30);
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "BatchNormalization";
     const Dims dims = norm_dims(engine, round);
     const Layout layout = draw(engine, 0, 1) == 1 ? Layout::kChannelsLast : Layout::kRowMajor;
@@ -159,20 +159,20 @@ TEST(CpuNorm, BatchNormalization) {
       KernelRequest identity;
       identity.op = "Identity";
       identity.inputs = identity.outputs = {test.request.inputs[0]};
-      return run_cpu(identity, {test.operands[0]})[0];
+      return run_row(identity, {test.operands[0]})[0];
     }();
     for (double& var : test.operands[4]) var = std::fabs(var) + 0.1;
     test.depth = product(dims) / std::max<std::int64_t>(dims[1], 1) + 64;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuNorm, BatchNormalizationGrad) {
+TEST(Norm, BatchNormalizationGrad) {
   Engine engine(31);
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "BatchNormalizationGrad";
     const Dims dims = norm_dims(engine, round);
     const Layout layout = draw(engine, 0, 1) == 1 ? Layout::kChannelsLast : Layout::kRowMajor;
@@ -190,7 +190,7 @@ TEST(CpuNorm, BatchNormalizationGrad) {
     for (double& r : test.operands[4]) r = std::fabs(r) + 0.5;
     test.depth = product(dims) / std::max<std::int64_t>(dims[1], 1) + 32;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }

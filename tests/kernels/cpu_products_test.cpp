@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "compiler/support/text.h"
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo::kernels {
@@ -24,13 +24,13 @@ Numbers whole_numbers(Engine& engine, const TensorDesc& desc) {
 }
 
 // Fills in operands for all inputs that are not there yet, and compares bits.
-void check_exactly(Engine& engine, CpuCase test) {
+void check_exactly(Engine& engine, KernelCase test) {
   for (std::size_t i = test.operands.size(); i < test.request.inputs.size(); ++i) {
     const TensorDesc& desc = test.request.inputs[i];
     test.operands.push_back(desc.present() ? whole_numbers(engine, desc) : Numbers());
   }
   test.exact = true;
-  check_cpu(test);
+  check_kernel(test);
 }
 
 DType draw_wide(Engine& engine) {
@@ -38,7 +38,7 @@ DType draw_wide(Engine& engine) {
   return kWide[draw(engine, 0, 2)];
 }
 
-TEST(CpuProducts, MatMulOfDoublesAndIntegers) {
+TEST(Products, MatMulOfDoublesAndIntegers) {
   Engine engine(81);
   for (int round = 0; round < 60; ++round) {
     const DType dtype = draw_wide(engine);
@@ -65,7 +65,7 @@ TEST(CpuProducts, MatMulOfDoublesAndIntegers) {
       b.insert(b.begin(), {draw(engine, 0, 1) == 0 ? 1 : outer, inner});
       y.insert(y.begin(), {outer, inner});
     }
-    CpuCase test;
+    KernelCase test;
     test.request.op = t ? "MatMulT" : "MatMul";
     if (t) {
       test.request.attributes.set("trans_a", std::int64_t{trans_a});
@@ -79,14 +79,14 @@ TEST(CpuProducts, MatMulOfDoublesAndIntegers) {
   }
 }
 
-TEST(CpuProducts, GemmOfDoublesAndIntegers) {
+TEST(Products, GemmOfDoublesAndIntegers) {
   Engine engine(82);
   for (int round = 0; round < 40; ++round) {
     const DType dtype = draw_wide(engine);
     const std::int64_t m = draw(engine, 1, 40), k = draw(engine, 1, 40), n = draw(engine, 1, 40);
     const std::int64_t trans_a = draw(engine, 0, 1), trans_b = draw(engine, 0, 1);
     const Dims cs[] = {{m, n}, {n}, {m, 1}, {1}, {}};
-    CpuCase test;
+    KernelCase test;
     test.request.op = "Gemm";
     test.request.attributes.set("transA", trans_a);
     test.request.attributes.set("transB", trans_b);
@@ -118,7 +118,7 @@ Numbers scales(Engine& engine, const TensorDesc& desc) {
   return numbers;
 }
 
-TEST(CpuProducts, QuantisedMatMul) {
+TEST(Products, QuantisedMatMul) {
   Engine engine(83);
   for (int round = 0; round < 60; ++round) {
     const std::int64_t m = draw(engine, 1, 40), k = draw(engine, 1, 90), n = draw(engine, 1, 40);
@@ -129,7 +129,7 @@ TEST(CpuProducts, QuantisedMatMul) {
     const TensorDesc right = tensor(b, b_batched ? Dims{batch, k, n} : Dims{k, n});
     const TensorDesc a_zero = draw_per_line(engine, a, batch, m);
     const TensorDesc b_zero = draw_per_line(engine, b, b_batched ? batch : 1, n);
-    CpuCase test;
+    KernelCase test;
     if (round % 2 == 0) {
       test.request.op = "MatMulInteger";
       test.request.inputs = {left, right, draw(engine, 0, 2) == 0 ? TensorDesc() : a_zero,
@@ -190,10 +190,10 @@ DrawnConv draw_conv(Engine& engine, Attributes& attributes) {
   return conv;
 }
 
-TEST(CpuProducts, Convolutions) {
+TEST(Products, Convolutions) {
   Engine engine(84);
   for (int round = 0; round < 90; ++round) {
-    CpuCase test;
+    KernelCase test;
     const DrawnConv conv = draw_conv(engine, test.request.attributes);
     const std::int64_t channels = conv.y[1];
     const DType x = draw_byte(engine), w = draw_byte(engine), y = draw_byte(engine);
@@ -232,7 +232,7 @@ TEST(CpuProducts, Convolutions) {
   }
 }
 
-TEST(CpuProducts, KeepConstantBytes) {
+TEST(Products, KeepConstantBytes) {
   Engine engine(91);
   for (const bool has_zero : {false, true}) {
     KernelRequest request;

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -45,10 +45,10 @@ Numbers draw_scales(Engine& engine, const TensorDesc& desc) {
   return scales;
 }
 
-TEST(CpuQuantize, RoundsAndSaturatesAsTheReference) {
+TEST(Quantize, RoundsAndSaturatesAsTheReference) {
   Engine engine(31);
   for (int round = 0; round < 48; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.exact = true;
     test.request.op = "QuantizeLinear";
     const Granularity g = draw_granularity(engine, test.request);
@@ -65,15 +65,15 @@ TEST(CpuQuantize, RoundsAndSaturatesAsTheReference) {
     if (round % 2 == 0) test.operands[1].assign(test.operands[1].size(), 0.5);
     if (round % 3 > 0)
       test.operands.push_back(draw_integers(engine, test.request.inputs[2], 0, 99));
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuQuantize, GivesNumbersBack) {
+TEST(Quantize, GivesNumbersBack) {
   Engine engine(32);
   for (int round = 0; round < 48; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "DequantizeLinear";
     const Granularity g = draw_granularity(engine, test.request);
     const DType in = round % 5 == 0 ? DType::kInt32 : kQuantized[round % 4];
@@ -85,16 +85,16 @@ TEST(CpuQuantize, GivesNumbersBack) {
     if (round % 3 > 0)
       test.operands.push_back(draw_integers(engine, test.request.inputs[2], 0, 99));
     test.depth = 1;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuQuantize, ChoosesItsRange) {
+TEST(Quantize, ChoosesItsRange) {
   Engine engine(33);
   for (const double deviation : {0.0, 0.3, 40.0}) {
     for (const bool specials : {false, true}) {
-      CpuCase test;
+      KernelCase test;
       test.exact = true;
       test.request.op = "DynamicQuantizeLinear";
       const Dims dims = {draw(engine, 1, 50), draw(engine, 1, 1000)};
@@ -105,7 +105,7 @@ TEST(CpuQuantize, ChoosesItsRange) {
       for (double& number : test.operands[0]) number *= deviation;
       for (double& number : test.operands[0]) number = static_cast<float>(number);
       if (specials) test.operands[0][0] = NAN;
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }

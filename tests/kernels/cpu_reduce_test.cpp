@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -53,8 +53,8 @@ Dims draw_reduction(Engine& engine, const Dims& dims, KernelRequest& request) {
   return kept;
 }
 
-CpuCase float_reduction(Engine& engine, const std::string& op, DType in, DType out) {
-  CpuCase test;
+KernelCase float_reduction(Engine& engine, const std::string& op, DType in, DType out) {
+  KernelCase test;
   test.request.op = op;
   const Dims dims = reduce_dims(engine);
   const Dims kept = draw_reduction(engine, dims, test.request);
@@ -77,36 +77,36 @@ constexpr const char* kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax",
                                        "ReduceMin", "ReduceProd", "ReduceSumSquare",
                                        "ReduceL2",  "ReduceL1",   "ReduceLogSum"};
 
-TEST(CpuReduce, EveryKindOverRandomAxes) {
+TEST(Reduce, EveryKindOverRandomAxes) {
   Engine engine(21);
   for (const char* op : kReductions) {
     for (int round = 0; round < 30; ++round) {
-      const CpuCase test = float_reduction(engine, op, draw_float(engine), draw_float(engine));
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      const KernelCase test = float_reduction(engine, op, draw_float(engine), draw_float(engine));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuReduce, Doubles) {
+TEST(Reduce, Doubles) {
   Engine engine(23);
   for (const char* op : kReductions) {
     for (int round = 0; round < 12; ++round) {
       const DType out = round % 3 == 0 ? draw_float(engine) : DType::kFloat64;
-      CpuCase test = float_reduction(engine, op, DType::kFloat64, out);
+      KernelCase test = float_reduction(engine, op, DType::kFloat64, out);
       test.accum = DType::kFloat64;
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuReduce, IntegersAndTruthValuesAreExact) {
+TEST(Reduce, IntegersAndTruthValuesAreExact) {
   Engine engine(24);
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
                          "ReduceSumSquare", "ReduceL1"}) {
     for (int round = 0; round < 16; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.exact = true;
       test.request.op = op;
       const std::string name = op;
@@ -120,7 +120,7 @@ TEST(CpuReduce, IntegersAndTruthValuesAreExact) {
       test.request.outputs = {tensor(dtype, kept)};
       test.operands = {draw_integers(engine, test.request.inputs[0],
                                      is_signed_type(dtype) ? -100 : 0, truth ? 1 : 100)};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
@@ -136,10 +136,10 @@ TensorDesc draw_lines(Engine& engine, DType dtype, KernelRequest& request) {
   return tensor(dtype, dims);
 }
 
-TEST(CpuArgExtreme, FirstAndLastOfEveryType) {
+TEST(ArgExtreme, FirstAndLastOfEveryType) {
   Engine engine(25);
   for (int round = 0; round < 80; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.exact = true;
     test.request.op = round % 2 == 0 ? "ArgMax" : "ArgMin";
     const DType dtype = round % 4 == 0   ? draw_integer_type(engine)
@@ -159,15 +159,15 @@ TEST(CpuArgExtreme, FirstAndLastOfEveryType) {
     for (double& number : test.operands[0]) {
       if (is_floating(dtype) && round % 8 == 1 && draw(engine, 0, 900) == 0) number = NAN;
     }
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuScan, EveryTypeAndDirection) {
+TEST(Scan, EveryTypeAndDirection) {
   Engine engine(26);
   for (int round = 0; round < 80; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = round % 2 == 0 ? "CumSum" : "CumProd";
     const bool real = round % 3 != 0;
     const DType dtype = !real            ? draw_integer_type(engine)
@@ -182,15 +182,15 @@ TEST(CpuScan, EveryTypeAndDirection) {
     const TensorDesc& x = test.request.inputs[0];
     test.operands = {real ? draw_numbers(engine, x, 1.0)
                           : draw_integers(engine, x, is_signed_type(dtype) ? -9 : 0, 9)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuReduce, SumToGivesBiasGradients) {
+TEST(Reduce, SumToGivesBiasGradients) {
   Engine engine(22);
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "SumTo";
     const Dims dims = reduce_dims(engine);
     Dims to(dims.begin() + draw(engine, 0, static_cast<std::int64_t>(dims.size())), dims.end());
@@ -202,14 +202,14 @@ TEST(CpuReduce, SumToGivesBiasGradients) {
     test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0)};
     test.depth = product(dims) / std::max<std::int64_t>(product(to), 1) + 2;
     test.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
 // 70,000 ones and a half: a float32 accumulator that takes one at a time would stop adding halves
 // near 2^24; sums of equal signs show drift that random signs hide.
-TEST(CpuReduce, LongSumsKeepTheirDigits) {
+TEST(Reduce, LongSumsKeepTheirDigits) {
   for (const Dims& dims : {Dims{1 << 22, 1}, Dims{1, 1 << 22}, Dims{1 << 19, 8}}) {
     KernelRequest request;
     request.op = "SumTo";
@@ -218,17 +218,17 @@ TEST(CpuReduce, LongSumsKeepTheirDigits) {
     request.outputs = {tensor(DType::kFloat32, to)};
     const Numbers x(1 << 22, static_cast<double>(0.1F));
     const double expected = static_cast<double>(0.1F) * static_cast<double>((1 << 22) / to[0]);
-    const auto results = run_cpu(request, {x});
+    const auto results = run_row(request, {x});
     ASSERT_EQ(results.size(), 1U);
     for (const double sum : results[0]) EXPECT_NEAR(sum / expected, 1.0, 3e-6);
   }
 }
 
-TEST(CpuReduce, PoolsAndConvBiasInBothLayouts) {
+TEST(Reduce, PoolsAndConvBiasInBothLayouts) {
   Engine engine(23);
   for (const char* op : {"GlobalAveragePool", "GlobalAveragePoolGrad", "ConvGradBias"}) {
     for (int round = 0; round < 16; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op;
       const Layout layout = round % 2 == 0 ? Layout::kRowMajor : Layout::kChannelsLast;
       const Dims dims = {draw(engine, 1, 5), draw(engine, 1, 70), draw(engine, 1, 15),
@@ -243,17 +243,17 @@ TEST(CpuReduce, PoolsAndConvBiasInBothLayouts) {
       test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0)};
       test.depth = product(dims) / dims[1];
       test.cancels = 1.0;
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuSoftmax, ForwardAndGradientOverAnyAxis) {
+TEST(Softmax, ForwardAndGradientOverAnyAxis) {
   Engine engine(24);
   for (const char* op : {"Softmax", "LogSoftmax", "SoftmaxGrad", "LogSoftmaxGrad"}) {
     for (int round = 0; round < 40; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op;
       Dims dims = draw_dims(engine, static_cast<std::size_t>(draw(engine, 1, 4)), 12);
       if (round % 4 == 0) dims = {draw(engine, 30, 40), draw(engine, 900, 1200)};
@@ -272,16 +272,16 @@ TEST(CpuSoftmax, ForwardAndGradientOverAnyAxis) {
       test.request.outputs = {tensor(draw_float(engine), dims, layout)};
       test.depth = dims[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] + 40;
       test.cancels = test.request.op == "Softmax" ? 0.0 : 1.0;
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
 // Masked attention: rows with -infinity, and numbers that would overflow exp.
-TEST(CpuSoftmax, MasksAndLargeScores) {
+TEST(Softmax, MasksAndLargeScores) {
   Engine engine(25);
-  CpuCase test;
+  KernelCase test;
   test.request.op = "Softmax";
   test.request.inputs = {tensor(DType::kFloat32, {40, 77})};
   test.request.outputs = test.request.inputs;
@@ -291,7 +291,7 @@ TEST(CpuSoftmax, MasksAndLargeScores) {
   test.operands[0][100] = NAN;
   test.operands[0][200] = 3e38;
   test.depth = 200;
-  check_cpu(test);
+  check_kernel(test);
 }
 
 struct Labelled {
@@ -305,7 +305,7 @@ Labelled labelled_dims(Engine& engine, int round) {
   return {{2, draw(engine, 1, 12), draw(engine, 1, 20), draw(engine, 1, 9)}, {}};
 }
 
-TEST(CpuCrossEntropy, LossAndGradient) {
+TEST(CrossEntropy, LossAndGradient) {
   Engine engine(26);
   for (int round = 0; round < 48; ++round) {
     const char* reductions[] = {"mean", "sum", "none"};
@@ -327,7 +327,7 @@ TEST(CpuCrossEntropy, LossAndGradient) {
     Numbers weight_numbers = weighted ? draw_numbers(engine, weights, 1.0) : Numbers();
     for (double& weight : weight_numbers) weight = std::fabs(weight) + 0.125;
 
-    CpuCase loss;
+    KernelCase loss;
     loss.request.op = "SoftmaxCrossEntropyLoss";
     loss.request.attributes.set("reduction", std::string(reduction));
     if (ignores) loss.request.attributes.set("ignore_index", std::int64_t{-100});
@@ -339,9 +339,9 @@ TEST(CpuCrossEntropy, LossAndGradient) {
                      weight_numbers};
     loss.depth = shape.scores[1] + 300;
     loss.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(loss));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(loss));
 
-    CpuCase grad;
+    KernelCase grad;
     grad.request.op = "SoftmaxCrossEntropyLossGrad";
     grad.request.attributes = loss.request.attributes;
     grad.request.inputs = {tensor(draw_float(engine), each ? shape.labels : Dims{}),
@@ -353,17 +353,17 @@ TEST(CpuCrossEntropy, LossAndGradient) {
     for (double& p : grad.operands[1]) p = -std::fabs(p);
     grad.depth = 64;
     grad.cancels = 1.0;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(grad));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuCrossEntropy, NamesAWrongLabel) {
+TEST(CrossEntropy, NamesAWrongLabel) {
   KernelRequest request;
   request.op = "SoftmaxCrossEntropyLoss";
   request.inputs = {tensor(DType::kFloat32, {3, 4}), tensor(DType::kInt64, {3})};
   request.outputs = {tensor(DType::kFloat32, {})};
-  const Status status = cpu_status(request, {Numbers(12, 0.5), {0, 4, 1}});
+  const Status status = row_status(request, {Numbers(12, 0.5), {0, 4, 1}});
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("label 4 at position 1, expected 0 to 3"), std::string::npos)
       << status.message();

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/cpu_harness.h"
+#include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -39,7 +39,7 @@ Numbers any_integers(Engine& engine, const TensorDesc& desc) {
 void run_exact(Engine& engine, const std::string& op, DType dtype, DType out,
                const Attributes& attributes, bool no_zero_divisor) {
   const Shapes shapes = draw_shapes(engine);
-  CpuCase test;
+  KernelCase test;
   test.exact = true;
   test.request.op = op;
   test.request.attributes = attributes;
@@ -52,10 +52,10 @@ void run_exact(Engine& engine, const std::string& op, DType dtype, DType out,
   for (double& divisor : test.operands[1]) {
     if (no_zero_divisor && divisor == 0.0) divisor = is_signed_type(dtype) ? -1.0 : 1.0;
   }
-  check_cpu(test);
+  check_kernel(test);
 }
 
-TEST(CpuTyped, IntegersAreExact) {
+TEST(Typed, IntegersAreExact) {
   Engine engine(21);
   for (const char* op :
        {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "Greater", "LessOrEqual",
@@ -73,7 +73,7 @@ TEST(CpuTyped, IntegersAreExact) {
   }
 }
 
-TEST(CpuTyped, TruthValuesAreExact) {
+TEST(Typed, TruthValuesAreExact) {
   Engine engine(22);
   for (const char* op : {"And", "Or", "Xor", "Equal"}) {
     for (int round = 0; round < 6; ++round) {
@@ -82,10 +82,10 @@ TEST(CpuTyped, TruthValuesAreExact) {
   }
 }
 
-TEST(CpuTyped, ShiftsByAnyNumberOfPlaces) {
+TEST(Typed, ShiftsByAnyNumberOfPlaces) {
   Engine engine(23);
   for (int round = 0; round < 24; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.exact = true;
     test.request.op = "BitShift";
     test.request.attributes.set("direction", std::string(round % 2 == 0 ? "LEFT" : "RIGHT"));
@@ -96,16 +96,16 @@ TEST(CpuTyped, ShiftsByAnyNumberOfPlaces) {
     const std::int64_t least = is_signed_type(dtype) ? -3 : 0;
     test.operands = {any_integers(engine, test.request.inputs[0]),
                      draw_integers(engine, test.request.inputs[1], least, dtype_bits(dtype) + 2)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuTyped, UnaryOnIntegers) {
+TEST(Typed, UnaryOnIntegers) {
   Engine engine(24);
   for (const char* op : {"Neg", "Abs", "Sign", "Relu", "BitwiseNot"}) {
     for (int round = 0; round < 8; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.exact = true;
       test.request.op = op;
       const DType dtype = draw_integer_type(engine);
@@ -113,33 +113,33 @@ TEST(CpuTyped, UnaryOnIntegers) {
       test.request.inputs = {tensor(dtype, dims)};
       test.request.outputs = {tensor(dtype, dims)};
       test.operands = {any_integers(engine, test.request.inputs[0])};
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuTyped, DivisionByZeroIsReported) {
+TEST(Typed, DivisionByZeroIsReported) {
   for (const char* op : {"Div", "Mod"}) {
     KernelRequest request;
     request.op = op;
     request.inputs = {tensor(DType::kInt32, {3}), tensor(DType::kInt32, {3})};
     request.outputs = {tensor(DType::kInt32, {3})};
-    const Status status = cpu_status(request, {{1, 2, 3}, {1, 0, 3}});
+    const Status status = row_status(request, {{1, 2, 3}, {1, 0, 3}});
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("division of integers by zero"), std::string::npos);
     request.inputs[1] = tensor(DType::kInt32, {});
     request.inputs[0] = request.outputs[0] = tensor(DType::kInt32, {0});
-    EXPECT_TRUE(cpu_status(request, {{}, {0}}).ok()) << "nothing is divided";
+    EXPECT_TRUE(row_status(request, {{}, {0}}).ok()) << "nothing is divided";
   }
 }
 
-TEST(CpuTyped, PowOfEveryKind) {
+TEST(Typed, PowOfEveryKind) {
   Engine engine(25);
   const DType bases[] = {DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat16,
                          DType::kFloat64};
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "Pow";
     const DType base = bases[round % 5];
     const DType exponent = round % 3 == 0   ? draw_float(engine)
@@ -160,25 +160,25 @@ TEST(CpuTyped, PowOfEveryKind) {
     if (!is_floating(base) && is_floating(exponent)) {  // 0 to a negative power is infinite
       for (double& number : test.operands[0]) number = number == 0.0 ? 1.0 : number;
     }
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
 // An exponent that float32 would round to an even number.
-TEST(CpuTyped, PowKeepsOddExponents) {
+TEST(Typed, PowKeepsOddExponents) {
   KernelRequest request;
   request.op = "Pow";
   request.inputs = {tensor(DType::kFloat32, {2}), tensor(DType::kInt64, {})};
   request.outputs = {tensor(DType::kFloat32, {2})};
-  EXPECT_EQ(run_cpu(request, {{-1.0, 1.0}, {16777217.0}})[0], (Numbers{-1.0, 1.0}));
+  EXPECT_EQ(run_row(request, {{-1.0, 1.0}, {16777217.0}})[0], (Numbers{-1.0, 1.0}));
 }
 
-TEST(CpuTyped, DoublesKeepTheirDigits) {
+TEST(Typed, DoublesKeepTheirDigits) {
   Engine engine(26);
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Mod", "PRelu"}) {
     for (int round = 0; round < 10; ++round) {
-      CpuCase test;
+      KernelCase test;
       test.request.op = op;
       if (std::string(op) == "Mod") test.request.attributes.set("fmod", std::int64_t{1});
       const Shapes shapes = draw_shapes(engine);
@@ -193,13 +193,13 @@ TEST(CpuTyped, DoublesKeepTheirDigits) {
       for (const TensorDesc& desc : test.request.inputs) {
         test.operands.push_back(draw_numbers(engine, desc, 2.0));
       }
-      ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+      ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       if (HasFailure()) return;
     }
   }
 }
 
-TEST(CpuTyped, FunctionsOfDoubles) {
+TEST(Typed, FunctionsOfDoubles) {
   Engine engine(27);
   for (const char* op : {"Relu",     "Sigmoid",     "Tanh",       "Erf",       "Exp",
                          "Log",      "Sqrt",        "Reciprocal", "Neg",       "Abs",
@@ -209,7 +209,7 @@ TEST(CpuTyped, FunctionsOfDoubles) {
                          "Round",    "Sign",        "Sin",        "Cos",       "Tan",
                          "Asin",     "Acos",        "Atan",       "Sinh",      "Cosh",
                          "Asinh",    "Acosh",       "Atanh"}) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = op;
     const Shape dims = draw_shapes(engine).y;
     test.request.inputs = {tensor(DType::kFloat64, dims)};
@@ -217,19 +217,19 @@ TEST(CpuTyped, FunctionsOfDoubles) {
     test.operands = {draw_numbers(engine, test.request.inputs[0], 2.0, true)};
     test.accum = DType::kFloat64;
     test.depth = 16;
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }
 
-TEST(CpuTyped, TestsAndChoicesOnEveryType) {
+TEST(Typed, TestsAndChoicesOnEveryType) {
   Engine engine(28);
   const DType types[] = {DType::kFloat64,  DType::kFloat32, DType::kFloat16,
                          DType::kBFloat16, DType::kBool,    DType::kInt8,
                          DType::kInt16,    DType::kUInt32,  DType::kInt64};
   for (const DType dtype : types) {
     const Shapes shapes = draw_shapes(engine);
-    CpuCase where;
+    KernelCase where;
     where.exact = true;
     where.request.op = "Where";
     where.request.inputs = {tensor(DType::kBool, shapes.y), tensor(dtype, shapes.a),
@@ -241,11 +241,11 @@ TEST(CpuTyped, TestsAndChoicesOnEveryType) {
       where.operands.push_back(is_floating(dtype) ? draw_numbers(engine, desc, 1.0)
                                                   : draw_integers(engine, desc, 0, 1));
     }
-    ASSERT_NO_FATAL_FAILURE(check_cpu(where));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(where));
     if (!is_floating(dtype)) continue;
     for (const char* op : {"IsNaN", "IsInf"}) {
       for (int round = 0; round < 4; ++round) {
-        CpuCase test;
+        KernelCase test;
         test.exact = true;
         test.request.op = op;
         if (std::string(op) == "IsInf") {
@@ -255,16 +255,16 @@ TEST(CpuTyped, TestsAndChoicesOnEveryType) {
         test.request.inputs = {tensor(dtype, shapes.y)};
         test.request.outputs = {tensor(DType::kBool, shapes.y)};
         test.operands = {draw_numbers(engine, test.request.inputs[0], 1.0, true)};
-        ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+        ASSERT_NO_FATAL_FAILURE(check_kernel(test));
       }
     }
   }
 }
 
-TEST(CpuTyped, ClipOnIntegersAndDoubles) {
+TEST(Typed, ClipOnIntegersAndDoubles) {
   Engine engine(29);
   for (int round = 0; round < 24; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.exact = true;
     test.request.op = "Clip";
     const DType dtype = round % 4 == 0 ? DType::kFloat64 : draw_integer_type(engine);
@@ -278,7 +278,7 @@ TEST(CpuTyped, ClipOnIntegersAndDoubles) {
       test.operands.push_back(there ? Numbers{bound} : Numbers{});
     }
     test.request.outputs = {tensor(dtype, dims)};
-    ASSERT_NO_FATAL_FAILURE(check_cpu(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
 }

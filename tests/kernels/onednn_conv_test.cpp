@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/onednn_harness.h"
+#include "tests/kernels/layer_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -85,7 +85,7 @@ void compare(Random& random, KernelRequest request, std::int64_t depth) {
   const Outcome expected = run_reference(request, operands);
   const Values slack = sum_slack(magnitudes(request, operands), depth);
   for (const Outcome& got :
-       {run_onednn(request, operands), run_onednn_on_constants(request, operands)}) {
+       {run_layer(request, operands), run_layer_on_constants(request, operands)}) {
     if (got.results.empty()) return;
     expect_close(got.results[0], expected.results[0], request.outputs[0].dtype, slack,
                  describe(request) + "\n  by " + got.implementation);
@@ -171,7 +171,7 @@ KernelRequest small_conv(DType operand, DType result) {
 TEST(OnednnConvRange, Float16OverflowsToInfinity) {
   const std::vector<Values> operands = {Values(256, 100), Values(128, 50)};
   const auto run = [&](DType result) {
-    return run_onednn(small_conv(DType::kFloat16, result), operands).results[0];
+    return run_layer(small_conv(DType::kFloat16, result), operands).results[0];
   };
   EXPECT_EQ(run(DType::kFloat16), Values(128, INFINITY));
   EXPECT_EQ(run(DType::kFloat32), Values(128, 80000));
@@ -182,7 +182,7 @@ TEST(OnednnConvRange, AccumulatesInFloat32) {
   std::vector<Values> operands = {Values(256, 1), Values(128, 1)};
   for (std::size_t i = 0; i < 8; ++i) operands[1][16 * i] = 4096;
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
-    const Outcome got = run_onednn(small_conv(dtype, DType::kFloat32), operands);
+    const Outcome got = run_layer(small_conv(dtype, DType::kFloat32), operands);
     EXPECT_EQ(got.results[0], Values(128, 4111)) << dtype_name(dtype);
   }
 }
@@ -192,7 +192,7 @@ TEST(OnednnConvRange, NanStaysInItsWindow) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     std::vector<Values> operands = {Values(256, 1), Values(128, 1)};
     operands[0][5] = NAN;
-    const Values y = run_onednn(small_conv(dtype, dtype), operands).results[0];
+    const Values y = run_layer(small_conv(dtype, dtype), operands).results[0];
     for (std::size_t i = 0; i < y.size(); ++i) {
       EXPECT_EQ(std::isnan(y[i]), i % 16 == 5) << i << " " << dtype_name(dtype);
     }
@@ -224,8 +224,8 @@ TEST(OnednnConvRepeat, SameBitsEachTime) {
   request.threads = 2;
   const std::vector<Values> operands = {random_values(random, request.inputs[0]),
                                         random_values(random, request.inputs[1])};
-  const Values first = run_onednn(request, operands).results[0];
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(run_onednn(request, operands).results[0], first);
+  const Values first = run_layer(request, operands).results[0];
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run_layer(request, operands).results[0], first);
 }
 
 }  // namespace

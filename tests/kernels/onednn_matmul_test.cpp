@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/kernels/onednn_harness.h"
+#include "tests/kernels/layer_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -21,7 +21,7 @@ void compare(Random& random, KernelRequest request, std::int64_t depth) {
   const Outcome expected = run_reference(request, operands);
   const Values slack = sum_slack(magnitudes(request, operands), depth);
   for (const Outcome& got :
-       {run_onednn(request, operands), run_onednn_on_constants(request, operands)}) {
+       {run_layer(request, operands), run_layer_on_constants(request, operands)}) {
     if (got.results.empty()) return;
     expect_close(got.results[0], expected.results[0], request.outputs[0].dtype, slack,
                  describe(request) + "\n  by " + got.implementation);
@@ -151,7 +151,7 @@ KernelRequest matmul(DType operand, DType result, Dims a, Dims b, Dims y) {
 
 TEST(OnednnMatMulEmpty, NoDepthGivesZero) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
-    const Outcome got = run_onednn(matmul(dtype, dtype, {3, 0}, {0, 5}, {3, 5}), {{}, {}});
+    const Outcome got = run_layer(matmul(dtype, dtype, {3, 0}, {0, 5}, {3, 5}), {{}, {}});
     ASSERT_EQ(got.results.size(), 1U);
     EXPECT_EQ(got.results[0], Values(15, 0));
   }
@@ -160,7 +160,7 @@ TEST(OnednnMatMulEmpty, NoDepthGivesZero) {
 TEST(OnednnMatMulEmpty, NoRowsColumnsOrBatches) {
   const auto run = [](Dims a, Dims b, Dims y) {
     const KernelRequest request = matmul(DType::kBFloat16, DType::kFloat32, a, b, y);
-    const Outcome got = run_onednn(request, {Values(), Values()});
+    const Outcome got = run_layer(request, {Values(), Values()});
     return got.results.size() == 1 && got.results[0].empty();
   };
   EXPECT_TRUE(run({0, 4}, {4, 5}, {0, 5}));
@@ -172,7 +172,7 @@ TEST(OnednnMatMulRange, Float16OverflowsToInfinity) {
   const std::vector<Values> operands = {Values(3 * 16, 100), Values(16 * 5, -50)};
   const Dims a = {3, 16}, b = {16, 5}, y = {3, 5};
   const auto run = [&](DType result) {
-    return run_onednn(matmul(DType::kFloat16, result, a, b, y), operands).results[0];
+    return run_layer(matmul(DType::kFloat16, result, a, b, y), operands).results[0];
   };
   EXPECT_EQ(run(DType::kFloat16), Values(15, -INFINITY));
   EXPECT_EQ(run(DType::kFloat32), Values(15, -80000));
@@ -182,7 +182,7 @@ TEST(OnednnMatMulRange, Float16OverflowsToInfinity) {
 TEST(OnednnMatMulRange, Float16RoundsOnceAtTheLimit) {
   const auto run = [](double addend) {
     const KernelRequest request = matmul(DType::kFloat16, DType::kFloat16, {1, 2}, {2, 1}, {1, 1});
-    return run_onednn(request, {{65504, addend}, {1, 1}}).results[0][0];
+    return run_layer(request, {{65504, addend}, {1, 1}}).results[0][0];
   };
   EXPECT_EQ(run(15.9921875), 65504);
   EXPECT_EQ(run(16), INFINITY);
@@ -195,7 +195,7 @@ TEST(OnednnMatMulRange, Float32OperandsKeepTheirDigits) {
       matmul(DType::kFloat32, DType::kFloat32, {32, 64}, {64, 32}, {32, 32});
   Values b(64 * 32, 0);
   for (std::size_t i = 0; i < 32; ++i) b[i * 32 + i] = 1;
-  EXPECT_EQ(run_onednn(request, {Values(32 * 64, value), b}).results[0], Values(32 * 32, value));
+  EXPECT_EQ(run_layer(request, {Values(32 * 64, value), b}).results[0], Values(32 * 32, value));
 }
 
 // Odd depths are filled up inside the library; what is filled up must not meet infinity or NaN.
@@ -207,7 +207,7 @@ TEST(OnednnMatMulRange, NanAndInfinityStayInTheirRow) {
                                       Values(static_cast<std::size_t>(depth * 19), 1)};
       operands[0][static_cast<std::size_t>(1 * depth + depth - 1)] = NAN;
       operands[0][static_cast<std::size_t>(2 * depth + depth - 1)] = INFINITY;
-      const Values y = run_onednn(request, operands).results[0];
+      const Values y = run_layer(request, operands).results[0];
       for (std::size_t i = 0; i < y.size(); ++i) {
         EXPECT_EQ(std::isnan(y[i]), i / 19 == 1) << dtype_name(dtype) << " depth " << depth;
         EXPECT_EQ(std::isinf(y[i]), i / 19 == 2) << dtype_name(dtype) << " depth " << depth;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/kernels/onednn_harness.h"
+#include "tests/kernels/layer_harness.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -20,7 +20,7 @@ Values slack_of(const Values& expected, std::int64_t depth, double factor = 1) {
 
 void compare(const KernelRequest& request, const std::vector<Values>& operands,
              std::int64_t depth) {
-  const Outcome got = run_onednn(request, operands);
+  const Outcome got = run_layer(request, operands);
   if (got.results.empty()) return;
   const Outcome expected = run_reference(request, operands);
   for (std::size_t i = 0; i < request.outputs.size(); ++i) {

@@ -1,5 +1,8 @@
-// Runs the "cpu" row of an operator, with every instruction set this processor has and with one
-// and two threads, beside the reference kernel.
+// Runs a row of an operator beside the reference kernel. The tests are written once; which rows
+// they test is a matter of the program they are part of:
+//   cpu_harness.cpp   the "cpu" row, with every instruction set this processor has and with one and
+//                     two threads
+//   tests/cuda_on_cpu the CUDA rows, twice, with the threads of a block in different orders
 #pragma once
 
 #include <cstdint>
@@ -29,7 +32,7 @@ Numbers draw_numbers(Engine& engine, const TensorDesc& desc, double deviation,
 Numbers draw_integers(Engine& engine, const TensorDesc& desc, std::int64_t least,
                       std::int64_t most);
 
-struct CpuCase {
+struct KernelCase {
   KernelRequest request;
   std::vector<Numbers> operands;
   // Rounded operations one after another that lead to a result.
@@ -45,11 +48,11 @@ struct CpuCase {
 // Reports differences as GoogleTest failures. Also checked: results do not depend on the threads;
 // where may_run_in_place() says so, the result is the same in an operand's buffer; nothing is
 // written behind a buffer or the workspace.
-void check_cpu(const CpuCase& test);
+void check_kernel(const KernelCase& test);
 
-// Results of the "cpu" row as numbers, by the best instruction set.
+// Results of the row as numbers; on the CPU by the best instruction set.
 // `constants`: operands that the kernel is told of beforehand.
-std::vector<Numbers> run_cpu(const KernelRequest& request, const std::vector<Numbers>& operands,
+std::vector<Numbers> run_row(const KernelRequest& request, const std::vector<Numbers>& operands,
                              const std::vector<std::size_t>& constants = {});
 
 // Fails unless the kernel gives the same whether or not it is told of the operands `constants`
@@ -58,7 +61,7 @@ void expect_same_with_constants(const KernelRequest& request, const std::vector<
                                 const std::vector<std::size_t>& constants);
 
 // The status of prepare, or of run where that succeeds.
-Status cpu_status(const KernelRequest& request, const std::vector<Numbers>& operands);
+Status row_status(const KernelRequest& request, const std::vector<Numbers>& operands);
 
 std::string describe_request(const KernelRequest& request);
 

@@ -1,5 +1,7 @@
-// Runs the oneDNN row of an operator beside the reference kernel and compares them element by
-// element, with bounds that follow from the digits of the dtypes and the length of the sums.
+// Runs a row of a layer beside the reference kernel and compares them element by element, with
+// bounds that follow from the digits of the dtypes and the length of the sums. The tests are
+// written once: onednn_harness.cpp makes them test the oneDNN rows, tests/cuda_on_cpu the CUDA
+// rows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,10 +37,10 @@ struct Outcome {
 // Prepares and runs. Operands are rounded to their dtypes; results and workspace are filled with
 // NaN before, and the bytes behind each buffer are checked for being left alone. A failure is
 // reported as a GoogleTest failure.
-Outcome run_onednn(const KernelRequest& request, const std::vector<Values>& operands);
+Outcome run_layer(const KernelRequest& request, const std::vector<Values>& operands);
 
 // The same with all operands but the first given as constants when the kernel is prepared.
-Outcome run_onednn_on_constants(const KernelRequest& request, const std::vector<Values>& operands);
+Outcome run_layer_on_constants(const KernelRequest& request, const std::vector<Values>& operands);
 
 // The reference with float64 results, on the same (rounded) operands.
 Outcome run_reference(const KernelRequest& request, const std::vector<Values>& operands);
@@ -57,7 +59,7 @@ Values magnitudes(KernelRequest request, std::vector<Values> operands);
 
 std::string describe(const KernelRequest& request);
 
-// True if the processor multiplies bfloat16; some rows take it only then.
+// True if the rows multiply bfloat16: some processors do not.
 bool has_bf16();
 
 // check() on a Case made from each seed.

@@ -1,0 +1,35 @@
+// Tests set here in which order things happen, what is left out, and read what happened. The
+// environment sets the same for whole programs; README.md lists the variables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cuda_on_cpu {
+
+struct Counts {
+  std::uint64_t kernels = 0;       // launched by themselves or as nodes of graphs
+  std::uint64_t copies = 0;        // and memsets
+  std::uint64_t graphs = 0;        // launched
+  std::uint64_t waits = 0;         // calls that let the host wait for the device
+  std::uint64_t stream_waits = 0;  // cudaStreamWaitEvent
+  std::uint64_t allocations = 0;   // made
+  std::uint64_t blocks_alive = 0;  // of device and pinned memory
+  std::uint64_t peak_bytes = 0;    // of device memory
+};
+
+Counts counts();
+
+// 0: all work is done when it is put into a stream. Others: as late as possible, now and then
+// earlier, and the streams that may go on in an order that the seed decides.
+void set_stream_order(std::uint64_t seed);
+// The order of threads and blocks: see Order in device/grid.h.
+void set_thread_order(std::uint64_t seed);
+// The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none.
+void ignore_stream_wait(std::uint64_t n);
+
+// What the last faulty kernel did, empty if none did anything wrong. After a fault every call gives
+// cudaErrorLaunchFailure, as on a device; this clears it.
+std::string take_fault();
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,60 @@
+#include "tests/cuda_on_cpu/control.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "tests/cuda_on_cpu/cudart/state.h"
+
+namespace cuda_on_cpu {
+
+Counts counts() {
+  const Call call;
+  return call->counts;
+}
+
+void set_stream_order(std::uint64_t seed) {
+  const Call call;
+  call->set_stream_order(seed);
+}
+
+void set_thread_order(std::uint64_t seed) {
+  const Call call;
+  call->thread_order = seed;
+}
+
+void ignore_stream_wait(std::uint64_t n) {
+  const Call call;
+  call->waits_until_ignored = n;
+}
+
+std::string take_fault() {
+  const Call call;
+  call->last_error = cudaSuccess;
+  return std::exchange(call->fault, {});
+}
+
+namespace {
+
+// CUDA_ON_CPU_REPORT names a file for the counts, written when the program ends.
+struct Report {
+  ~Report() {
+    const char* const path = std::getenv("CUDA_ON_CPU_REPORT");
+    if (path == nullptr) return;
+    std::FILE* const file = std::fopen(path, "w");
+    if (file == nullptr) return;
+    const Counts c = counts();
+    std::fprintf(file,
+                 "{\"kernels\": %" PRIu64 ", \"copies\": %" PRIu64 ", \"graphs\": %" PRIu64
+                 ", \"waits\": %" PRIu64 ", \"stream_waits\": %" PRIu64
+                 ", \"allocations\": %" PRIu64 ", \"blocks_alive\": %" PRIu64
+                 ", \"peak_bytes\": %" PRIu64 ", \"fault\": %s}\n",
+                 c.kernels, c.copies, c.graphs, c.waits, c.stream_waits, c.allocations,
+                 c.blocks_alive, c.peak_bytes, Runtime::get().fault.empty() ? "false" : "true");
+    std::fclose(file);
+  }
+} report;
+
+}  // namespace
+}  // namespace cuda_on_cpu
