@@ -21,7 +21,7 @@ using Dims = std::vector<std::int64_t>;
 inline constexpr int kMaxDims = static_cast<int>(kMaxRank);
 inline constexpr Int kNarrowLimit = Int{1} << 31;  // numbers below take 32-bit arithmetic
 
-constexpr Int ceil_div(Int a, Int b) { return (a + b - 1) / b; }
+MEZZO_HD constexpr Int ceil_div(Int a, Int b) { return (a + b - 1) / b; }
 
 // Division by a number fixed when the kernel is prepared (Granlund, Montgomery: "Division by
 // Invariant Integers using Multiplication", PLDI 1994, figure 4.1).

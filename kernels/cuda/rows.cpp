@@ -8,6 +8,7 @@ namespace mezzo::kernels::cuda {
 namespace {
 
 // In the order of preference for operators that several have.
+// clang-format off: one family a line
 constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     fill_rows,
     blaslt_rows,
@@ -17,7 +18,19 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     batch_norm_rows,
     row_norm_rows,
     loss_rows,
+    extreme_rows,
+    gather_grad_rows,
+    gathering_rows,
+    movement_rows,
+    pad_rows,
+    global_pool_grad_rows,
+    reduce_rows,
+    random_rows,
+    scan_rows,
+    scatter_rows,
+    select_rows,
 };
+// clang-format on
 
 }  // namespace
 

@@ -25,5 +25,16 @@ std::span<const KernelEntry> row_norm_grad_rows();
 std::span<const KernelEntry> batch_norm_rows();
 std::span<const KernelEntry> row_norm_rows();
 std::span<const KernelEntry> loss_rows();
+std::span<const KernelEntry> extreme_rows();
+std::span<const KernelEntry> gather_grad_rows();
+std::span<const KernelEntry> gathering_rows();
+std::span<const KernelEntry> global_pool_grad_rows();
+std::span<const KernelEntry> movement_rows();
+std::span<const KernelEntry> pad_rows();
+std::span<const KernelEntry> random_rows();
+std::span<const KernelEntry> reduce_rows();
+std::span<const KernelEntry> scan_rows();
+std::span<const KernelEntry> scatter_rows();
+std::span<const KernelEntry> select_rows();
 
 }  // namespace mezzo::kernels::cuda

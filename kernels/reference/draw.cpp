@@ -26,12 +26,12 @@ class Draws {
       pair_ = pair;
       filled_ = true;
     }
-    return numbers_[static_cast<std::size_t>(element % 2)];
+    return element % 2 == 0 ? numbers_.first : numbers_.second;
   }
 
  private:
   std::uint64_t seed_, step_;
-  std::array<double, 2> numbers_{};
+  UniformPair numbers_{};
   std::uint64_t pair_ = 0;
   bool filled_ = false;
 };
