@@ -34,6 +34,14 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
 
 }  // namespace
 
+std::vector<const KernelEntry*> all_rows() {
+  std::vector<const KernelEntry*> all;
+  for (const auto family : kFamilies) {
+    for (const KernelEntry& row : family()) all.push_back(&row);
+  }
+  return all;
+}
+
 std::vector<const KernelEntry*> rows(std::string_view op) {
   std::vector<const KernelEntry*> found;
   for (const auto family : kFamilies) {

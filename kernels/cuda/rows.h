@@ -9,6 +9,9 @@
 
 namespace mezzo::kernels::cuda {
 
+// Of all operators.
+std::vector<const KernelEntry*> all_rows();
+
 // All rows for `op`, best first; empty if no kernel exists.
 std::vector<const KernelEntry*> rows(std::string_view op);
 
