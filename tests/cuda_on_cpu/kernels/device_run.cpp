@@ -42,9 +42,7 @@ using Blocks = std::vector<std::unique_ptr<DeviceBlock>>;
 
 class Stream {
  public:
-  Stream() {
-    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
-  }
+  Stream() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess); }
   ~Stream() { EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

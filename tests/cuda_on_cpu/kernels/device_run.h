@@ -19,8 +19,8 @@ KernelRequest for_device(const KernelRequest& request);
 using Bytes = std::vector<unsigned char>;
 
 // Runs the kernel on fresh blocks of device memory that end where the operand does. Reported as
-// failures: writing behind one or into an operand, a fault of the kernel that is not one of the data.
-// `in_place` >= 0: result 0 lies in that operand's block. `order`: of threads and blocks.
+// failures: writing behind one or into an operand, a fault of the kernel that is not one of the
+// data. `in_place` >= 0: result 0 lies in that operand's block. `order`: of threads and blocks.
 // Gives what the kernel makes of a wrong value in the data as an error.
 StatusOr<Results> run_on_device(Kernel& kernel, const KernelRequest& request,
                                 const std::vector<Bytes>& operands, std::uint64_t order,

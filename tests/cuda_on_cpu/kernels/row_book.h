@@ -1,5 +1,5 @@
-// Keeps account of what the kernel tests did with the CUDA rows: no row goes untested, and nothing is
-// left out silently. When the program has run all its tests, what is missing is a failure.
+// Keeps account of what the kernel tests did with the CUDA rows: no row goes untested, and nothing
+// is left out silently. When the program has run all its tests, what is missing is a failure.
 #pragma once
 
 #include <span>
