@@ -56,6 +56,15 @@ class LintTest(unittest.TestCase):
         self.expect_finding("kernels/cpu/bad.cpp", "#include <google/protobuf/message.h>\n",
                             "must not include google/protobuf/message.h (protobuf)")
 
+    def test_cuda_is_for_its_rooms_alone(self):
+        self.expect_finding("runtime/bad.cpp", "#include <cuda_runtime_api.h>\n",
+                            "room runtime must not include cuda_runtime_api.h (cuda)")
+        self.expect_finding("kernels/cuda/bad.cu", '#include "runtime/run.h"\n',
+                            "runtime/run.h")
+        status, output = self.lint(files={"kernels/cuda/good.cu": "#include <cublasLt.h>\n"
+                                          '#include "kernels/kernel.h"\n'})
+        self.assertEqual(status, 0, output)
+
     def test_include_that_does_not_exist(self):
         self.expect_finding("compiler/ir/bad.cpp", '#include "compiler/ir/gone.h"\n',
                             "does not exist")
