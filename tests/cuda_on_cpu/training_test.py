@@ -1,0 +1,122 @@
+"""Training on the stand-ins for CUDA's libraries, with the model and data of this repository.
+
+    training_test.py MEZZO STAND_IN_FOLDER SOURCE_FOLDER [nvcc]
+
+`nvcc`: with the module that nvcc compiled instead of the one compiled for the host.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from stand_in_run import StandIns, train  # noqa: E402
+
+MODULE = sys.argv.pop() if sys.argv[-1] == "nvcc" else "host"
+SOURCE = pathlib.Path(sys.argv.pop())
+STAND_INS = StandIns(sys.argv.pop(), MODULE)
+MEZZO = sys.argv.pop()
+
+DIGITS = SOURCE / "models" / "digits"
+ORDERS = range(1, 21)
+# Digits of the types' significands; a run of a few steps stays within a few units.
+TOLERANCE = {"fp32": 2e-5, "bf16": 2e-2, "fp16": 3e-3}
+EAGER = ["--cuda-graph", "off"]
+
+
+def arguments(steps, precision="fp32", *further):
+    return [DIGITS / "digits.onnx", "--data", DIGITS / "train.npz", "--batch-size", 8, "--steps",
+            steps, "--optimizer", "adamw", "--lr", 0.005, "--seed", 3, "--precision", precision,
+            *further]
+
+
+class TrainingTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="mezzo-cuda-on-cpu-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.count = 0
+
+    def train(self, *rest, device="cuda", **settings):
+        type(self).count += 1
+        return train(STAND_INS, MEZZO, self.folder / str(self.count), arguments(*rest), device,
+                     **settings)
+
+    def test_the_device_is_listed(self):
+        result = STAND_INS.run(MEZZO, "devices")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("CUDA on a CPU", result.stdout)
+
+    def test_every_precision_follows_the_cpu(self):
+        for precision, tolerance in TOLERANCE.items():
+            with self.subTest(precision):
+                on_cpu = self.train(6, precision, device="cpu")
+                on_device = self.train(6, precision)
+                self.assertEqual([step["skipped"] for step in on_device.steps],
+                                 [step["skipped"] for step in on_cpu.steps])
+                for got, expected in zip(on_device.losses, on_cpu.losses):
+                    self.assertAlmostEqual(got, expected, delta=tolerance * expected)
+
+    def test_a_graph_gives_the_bits_of_single_launches(self):
+        for precision in TOLERANCE:
+            with self.subTest(precision):
+                graph = self.train(5, precision)
+                eager = self.train(5, precision, *EAGER)
+                self.assertTrue(graph.is_same(eager))
+                self.assertEqual(graph.report["graphs"], 4, "all steps but the first")
+                self.assertEqual(eager.report["graphs"], 0)
+
+    def test_steps_do_not_wait_and_nothing_is_left(self):
+        few, many = self.train(4), self.train(12)
+        self.assertEqual(few.report["waits"], many.report["waits"])
+        self.assertEqual(few.report["allocations"], many.report["allocations"])
+        for run in (few, many):
+            self.assertEqual(run.report["blocks_alive"], 0)
+            self.assertFalse(run.report["fault"])
+
+    def test_the_order_of_streams_does_not_matter(self):
+        for further in ([], EAGER):
+            expected = self.train(4, "fp16", *further)
+            for order in ORDERS:
+                with self.subTest(order=order, graph=not further):
+                    got = self.train(4, "fp16", *further, stream_order=order)
+                    self.assertTrue(got.is_same(expected))
+
+    def test_the_order_of_threads_does_not_matter(self):
+        expected = self.train(2, "bf16")
+        for order in (1, 2):
+            self.assertTrue(self.train(2, "bf16", thread_order=order).is_same(expected))
+
+    def test_every_wait_between_streams_is_needed(self):
+        """Without any one of them, some order of the streams gives another result."""
+        steps = 4
+        expected = self.train(steps)
+        waits = expected.report["stream_waits"]
+        self.assertGreater(waits, 0, "batches are copied in a stream of their own")
+        # The waits of the last batches protect buffers that nobody fills again.
+        for wait in range(1, waits // 2 + 1):
+            with self.subTest(wait=wait):
+                self.assertFalse(all(self.is_same_without(wait, expected, steps, order)
+                                     for order in ORDERS), f"no order needs wait {wait}")
+
+    def is_same_without(self, wait, expected, steps, order):
+        try:
+            return self.train(steps, stream_order=order, ignore_wait=wait).is_same(expected)
+        except RuntimeError:
+            return False
+
+    def test_memory_that_is_not_there_is_told_before_the_first_step(self):
+        result = STAND_INS.run(MEZZO, "train", *arguments(1), "--device", "cuda", "--out",
+                               self.folder / "small", memory=1 << 16)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("MiB free of", result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main()
+    except subprocess.TimeoutExpired as error:
+        sys.exit(str(error))
