@@ -91,7 +91,15 @@ constexpr InPlaceRow kInPlace[] = {
 // Beside those of kInPlace, which go through their operands in the order of memory.
 constexpr std::string_view kKeepLayout[] = {
     "BatchNormalization",
+    "BatchNormalizationGrad",
     "MaxPool",
+    "MaxPoolGrad",
+    "AveragePoolGrad",
+    "GlobalAveragePoolGrad",
+    "ConvGradBias",
+    "ResizeGrad",
+    "SumTo",
+    "Expand",
     "AveragePool",
     "GlobalAveragePool",
     "Concat",

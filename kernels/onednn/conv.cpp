@@ -22,7 +22,10 @@ constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 // The operand `weights` of the request, with the group as a dimension of its own.
 Operand grouped(const Operand& weights, const ConvGeometry& geometry) {
-  return {weights.buffer, dense_desc(geometry.w, dtype_of(weights.desc), Layout::kRowMajor)};
+  if (geometry.group == 1) return weights;
+  Dims strides = weights.desc.get_strides();
+  strides.insert(strides.begin(), strides.front() * geometry.w[1]);
+  return {weights.buffer, {geometry.w, weights.desc.get_data_type(), strides}};
 }
 
 // The bias as the library takes it: float32, or bfloat16 beside bfloat16 operands.
@@ -170,6 +173,7 @@ StatusOr<KernelPtr> prepare_conv_transpose(const KernelRequest& request) {
                                           request.inputs[0]));
   MEZZO_RETURN_IF_ERROR(check_bias(request, geometry.x[1]));
   MEZZO_ASSIGN_OR_RETURN(const dnnl::engine engine, cpu_engine());
+  if (request.inputs[1].layout != Layout::kRowMajor) return unimplemented("channels-last weights");
   const std::size_t output_dim = geometry.group > 1 ? 1 : 0;
   Dims w_dims = geometry.w;
   Dims w_strides = dense_strides(geometry.w, Layout::kRowMajor);

@@ -94,6 +94,20 @@ std::vector<Case> cases() {
   all.push_back({"GlobalAveragePool", {kImage}, {{2, 5, 1, 1}}, {}});
   all.push_back({"BatchNormalization", {kImage, {5}, {5}, {5}, {5}}, {kImage}, {}});
   all.push_back({"Where", {kImage, kImage, {5, 1, 1}}, {kImage}, {}});
+  all.push_back(
+      {"BatchNormalizationGrad", {kImage, kImage, {5}, {5}, {5}}, {kImage, {5}, {5}}, {}});
+  all.push_back({"MaxPoolGrad", {{2, 5, 2, 1}, {2, 5, 2, 1}}, {kImage}, {}});
+  add({"AveragePoolGrad", {kImage}, {kImage}, {}},
+      {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}});
+  all.push_back({"GlobalAveragePoolGrad", {{2, 5, 1, 1}}, {kImage}, {}});
+  all.push_back({"ConvGradBias", {kImage}, {{5}}, {}});
+  for (const char* mode : {"nearest", "linear"}) {
+    add({"ResizeGrad", {{2, 5, 8, 6}}, {kImage}, {}}, {{"mode", std::string(mode)}});
+  }
+  for (const Dims& dims : {Dims{1, 5, 1, 1}, Dims{2, 5, 1, 1}, Dims{2, 5, 4, 1}}) {
+    all.push_back({"SumTo", {kImage}, {dims}, {}});
+    all.push_back({"Expand", {dims}, {kImage}, {}});
+  }
   add({"Conv", {kImage, {6, 5, 3, 3}, {6}}, {{2, 6, 4, 3}}, {}}, {{"pads", Ints{1, 1, 1, 1}}});
   add({"ConvTranspose", {kImage, {5, 6, 2, 2}}, {{2, 6, 5, 4}}, {}}, {{"strides", Ints{1, 1}}});
   return all;
@@ -136,7 +150,9 @@ std::vector<Values> run(const KernelRequest& request, const std::vector<Values>&
     void* data = allocate(desc.bytes());
     const std::vector<std::size_t> at = places(desc);
     for (std::size_t k = 0; k < at.size(); ++k) {
-      if (desc.dtype == DType::kBool) {
+      if (desc.dtype == DType::kInt64) {
+        static_cast<std::int64_t*>(data)[at[k]] = static_cast<std::int64_t>(operands[i][k]);
+      } else if (desc.dtype == DType::kBool) {
         static_cast<std::uint8_t*>(data)[at[k]] = operands[i][k] > 0.5F ? 1 : 0;
       } else {
         static_cast<float*>(data)[at[k]] = operands[i][k];
@@ -169,10 +185,17 @@ TEST(LayoutUse, ChannelsLastGivesTheSameNumbers) {
     std::vector<Values> operands;
     for (const Dims& dims : test.inputs) {
       const bool condition = test.op == "Where" && operands.empty();
-      request.inputs.push_back({condition ? DType::kBool : DType::kFloat32, dims});
+      const bool places = test.op == "MaxPoolGrad" && operands.size() == 1;
+      request.inputs.push_back({condition ? DType::kBool
+                                : places  ? DType::kInt64
+                                          : DType::kFloat32,
+                                dims});
       Values& values =
           operands.emplace_back(static_cast<std::size_t>(request.inputs.back().elems()));
       for (float& value : values) value = draw(random) + (test.op == "Acosh" ? 1.0F : 0.0F);
+      // Windows of two rows each, the maximum in the middle of the first.
+      for (std::size_t k = 0; places && k < values.size(); ++k)
+        values[k] = static_cast<float>(6 * k + 1);
     }
     for (const Dims& dims : test.outputs) request.outputs.push_back({DType::kFloat32, dims});
     const std::vector<Values> expected = run(request, operands);
@@ -197,7 +220,7 @@ TEST(LayoutUse, ChannelsLastGivesTheSameNumbers) {
 
 TEST(LayoutUse, OthersTakeRowMajorAlone) {
   for (const char* op : {"MatMul", "Gather", "ScatterElements", "ScatterND", "TensorScatter",
-                         "LayerNormalization", "Expand", "NoSuchOperator"}) {
+                         "LayerNormalization", "NoSuchOperator"}) {
     EXPECT_EQ(layout_use(op), LayoutUse::kRowMajor) << op;
   }
   EXPECT_EQ(layout_use("Transpose"), LayoutUse::kMoves);
@@ -212,6 +235,43 @@ TEST(LayoutUse, WhetherLayoutMatters) {
   EXPECT_FALSE(matters({4, 1, 3, 3}));
   EXPECT_FALSE(matters({4, 3}));
   EXPECT_FALSE(matters({}));
+}
+
+// Weights may lie channels last as well, whatever the activations do, in groups and without.
+TEST(LayoutUse, WeightsOfConvolutionsInEitherLayout) {
+  std::mt19937 random(6);
+  std::uniform_real_distribution<float> draw(-0.9F, 0.9F);
+  const Dims x = {2, 6, 4, 3}, y = {2, 4, 4, 3};
+  for (const std::int64_t group : {1, 2}) {
+    const Dims w = {4, 6 / group, 3, 3};
+    const std::vector<Case> forms = {{"Conv", {x, w}, {y}, {}},
+                                     {"ConvGradInput", {y, w}, {x}, {}},
+                                     {"ConvGradWeight", {y, x}, {w}, {}}};
+    for (const Case& form : forms) {
+      KernelRequest request;
+      request.op = form.op;
+      request.attributes.set("pads", Ints{1, 1, 1, 1});
+      request.attributes.set("group", group);
+      std::vector<Values> operands;
+      for (const Dims& dims : form.inputs) {
+        request.inputs.push_back({DType::kFloat32, dims});
+        Values& values =
+            operands.emplace_back(static_cast<std::size_t>(request.inputs.back().elems()));
+        for (float& value : values) value = draw(random);
+      }
+      request.outputs.push_back({DType::kFloat32, form.outputs[0]});
+      const std::vector<Values> expected = run(request, operands);
+      for (int mask = 1; mask < 8; ++mask) {
+        TensorDesc* descs[] = {&request.inputs[0], &request.inputs[1], &request.outputs[0]};
+        for (int i = 0; i < 3; ++i)
+          descs[i]->layout = (mask >> i & 1) != 0 ? Layout::kChannelsLast : Layout::kRowMajor;
+        const std::vector<Values> got = run(request, operands);
+        ASSERT_EQ(got.size(), 1U);
+        for (std::size_t k = 0; k < got[0].size(); ++k)
+          ASSERT_NEAR(got[0][k], expected[0][k], 2e-5F) << form.op << ", layouts " << mask;
+      }
+    }
+  }
 }
 
 }  // namespace

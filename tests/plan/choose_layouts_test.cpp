@@ -10,10 +10,12 @@
 
 #include "compiler/onnx/import.h"
 #include "model_text.h"
+#include "passes/layout/step_layouts.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/pipeline.h"
 #include "tests/support/status_test.h"
 #include "tools/mezzo/compile_model.h"
+#include "training_session.h"
 
 namespace mezzo {
 namespace {
@@ -23,11 +25,13 @@ using test::IsOk;
 using test::ModelText;
 using test::value_or_die;
 
-std::shared_ptr<PlanDraft> build(const std::string& text) {
+std::shared_ptr<PlanDraft> build(const std::string& text, bool low = false) {
   const auto model = value_or_die(import_text(text));
   passes::PassContext ctx;
   ctx.for_runtime = true;
-  ctx.policy.force_fp32 = true;
+  ctx.policy.force_fp32 = !low;
+  ctx.policy.low = DType::kBFloat16;
+  ctx.policy.assign = passes::AssignMethod::kPropagate;
   EXPECT_THAT(passes::run_passes(*model, ctx, passes::run_pipeline(ctx)), IsOk());
   PlanInputs inputs;
   inputs.model = model.get();
@@ -71,10 +75,10 @@ std::vector<std::vector<float>> run(const std::shared_ptr<PlanDraft>& draft, int
 }
 
 // The same numbers, but for the order of sums, as without the pass.
-LayoutStats expect_same(const std::string& text) {
+LayoutStats expect_same(const std::string& text, DeviceKind device = DeviceKind::kCpu) {
   const auto plain = build(text);
   const auto chosen = build(text);
-  const LayoutStats stats = passes::choose_layouts(*chosen);
+  const LayoutStats stats = passes::choose_layouts(*chosen, device);
   const auto expected = run(plain, 1), got = run(chosen, 2);
   EXPECT_EQ(expected.size(), got.size());
   for (std::size_t o = 0; o < std::min(expected.size(), got.size()); ++o) {
@@ -100,7 +104,7 @@ TEST(ChooseLayouts, BetweenConvolutionsNothingIsMoved) {
   model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
   model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
   const auto draft = build(model.text());
-  const LayoutStats stats = passes::choose_layouts(*draft);
+  const LayoutStats stats = passes::choose_layouts(*draft, DeviceKind::kCpu);
   EXPECT_EQ(stats.channels_last, 2);
   EXPECT_EQ(stats.reorders, 0);
   EXPECT_TRUE(is_channels_last(*draft, "c"));
@@ -116,7 +120,7 @@ TEST(ChooseLayouts, WhatIsReshapedOrGivenBackStaysRowMajor) {
   model.weight("v", {4, 3, 3, 3}).ints("shape", {2, 120});
   model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = Reshape(r, shape)");
   const auto draft = build(model.text());
-  EXPECT_EQ(passes::choose_layouts(*draft).channels_last, 0);
+  EXPECT_EQ(passes::choose_layouts(*draft, DeviceKind::kCpu).channels_last, 0);
 }
 
 // As in ConvNeXt: both Transposes are but another look at the bytes.
@@ -131,7 +135,7 @@ TEST(ChooseLayouts, TransposesBecomeViews) {
     y = )" + kConv +
               "(u, w)");
   const auto draft = build(model.text());
-  const LayoutStats stats = passes::choose_layouts(*draft);
+  const LayoutStats stats = passes::choose_layouts(*draft, DeviceKind::kCpu);
   EXPECT_EQ(stats.views, 2);
   EXPECT_EQ(ops(*draft), (std::vector<std::string>{"Conv", "LayerNormalization", "Conv"}));
   expect_same(model.text());
@@ -146,7 +150,7 @@ TEST(ChooseLayouts, OneReorderServesAllReaders) {
   model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\nd = " + kConv +
               "(r, w)\ne = Add(d, r)\ny = " + kConv + "(e, w)\na = MatMul(r, m)\nb = MatMul(r, m)");
   const auto draft = build(model.text());
-  const LayoutStats stats = passes::choose_layouts(*draft);
+  const LayoutStats stats = passes::choose_layouts(*draft, DeviceKind::kCpu);
   EXPECT_EQ(stats.reorders, 1);
   EXPECT_EQ(std::ranges::count(ops(*draft), "Reorder"), 1);
   expect_same(model.text());
@@ -159,7 +163,7 @@ TEST(ChooseLayouts, WhatNoKernelTakesStaysRowMajor) {
   model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3}).weight("b", {4, 6, 5});
   model.nodes("c = " + std::string(kConv) + "(x, v)\ns = Add(c, b)\ny = " + kConv + "(s, w)");
   const auto draft = build(model.text());
-  const LayoutStats stats = passes::choose_layouts(*draft);
+  const LayoutStats stats = passes::choose_layouts(*draft, DeviceKind::kCpu);
   EXPECT_EQ(stats.channels_last, 0);
   EXPECT_EQ(stats.reorders, 0);
   expect_same(model.text());
@@ -172,17 +176,151 @@ TEST(ChooseLayouts, PlansOfTrainingStayAsTheyAre) {
   model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
   const auto draft = build(model.text());
   draft->plan.mutable_training();
-  EXPECT_EQ(passes::choose_layouts(*draft).channels_last, 0);
+  EXPECT_EQ(passes::choose_layouts(*draft, DeviceKind::kCpu).channels_last, 0);
+}
+
+// ---- plans for a GPU
+
+test::SessionOptions session_options(DeviceKind device) {
+  test::SessionOptions options;
+  options.precision = "bf16";
+  options.device = device;
+  options.evaluate = true;
+  options.batch_size = 2;
+  options.trainer.threads = 2;
+  return options;
+}
+
+const proto::Phase& phase_of(const proto::Plan& plan, proto::PhaseKind kind) {
+  for (const proto::Phase& phase : plan.phases()) {
+    if (phase.kind() == kind) return phase;
+  }
+  return plan.phases(0);
+}
+
+std::ptrdiff_t count(const proto::Phase& phase, const std::string& op) {
+  return std::ranges::count_if(phase.steps(),
+                               [&](const proto::Step& step) { return step.op() == op; });
+}
+
+// Do all convolutions of the phase have all of their tensors in this layout, where it matters?
+bool all_convolutions(const proto::Plan& plan, proto::PhaseKind kind, kernels::Layout layout) {
+  for (const proto::Step& step : phase_of(plan, kind).steps()) {
+    if (step.op() != "Conv" && step.op() != "ConvGradInput" && step.op() != "ConvGradWeight")
+      continue;
+    std::vector<int> tensors(step.inputs().begin(), step.inputs().end());
+    tensors.insert(tensors.end(), step.outputs().begin(), step.outputs().end());
+    for (const int tensor : tensors) {
+      const kernels::TensorDesc desc = passes::describe(plan.tensors(tensor));
+      if (desc.layout_matters() && desc.layout != layout) return false;
+    }
+  }
+  return true;
+}
+
+ModelText small_training_net() {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float loss");
+  model.weight("v", {8, 3, 3, 3}).weight("w", {8, 8, 3, 3}).weight("u", {8, 8, 1, 1});
+  for (const char* name : {"s", "b"}) model.weight(name, {8});
+  model.filled("mean", {8}, 0.0F).filled("var", {8}, 1.0F).ints("hw", {2, 3});
+  model.nodes("c = " + std::string(kConv) + R"((x, v)
+    n = BatchNormalization(c, s, b, mean, var)
+    r = Relu(n)
+    p, places = MaxPool<kernel_shape = [2, 2]>(r)
+    d = )" + kConv +
+              R"((p, w)
+    e = Conv<kernel_shape = [1, 1]>(d, u)
+    a = Add(e, p)
+    g = ReduceMean<axes = [2, 3], keepdims = 0>(a)
+    q = Mul(g, g)
+    loss = ReduceSum<keepdims = 0>(q))");
+  return model;
+}
+
+TEST(ChooseLayouts, TrainingOnTensorCoresIsChannelsLast) {
+  const std::string text = small_training_net().text();
+  const auto session = value_or_die(test::Session::open(text, session_options(DeviceKind::kCuda)));
+  const proto::Plan& plan = session->plan();
+  EXPECT_EQ(plan.target(), "cuda");
+  for (const auto kind : {proto::PHASE_FORWARD, proto::PHASE_BACKWARD})
+    EXPECT_TRUE(all_convolutions(plan, kind, kernels::Layout::kChannelsLast));
+  // FP32 convolutions are made for row-major tensors.
+  EXPECT_TRUE(all_convolutions(plan, proto::PHASE_EVALUATE, kernels::Layout::kRowMajor));
+  EXPECT_EQ(count(phase_of(plan, proto::PHASE_EVALUATE), "Reorder"), 0);
+  // The image, v and w; a weight of one place lies alike in both layouts.
+  EXPECT_EQ(count(phase_of(plan, proto::PHASE_FORWARD), "Reorder"), 3);
+  // The gradients of v and w: nothing between the layers is moved.
+  EXPECT_EQ(count(phase_of(plan, proto::PHASE_BACKWARD), "Reorder"), 2);
+}
+
+// Losses of a few steps are those of the plan for the CPU, but for the order of sums, and so are
+// those of the evaluate phase.
+void expect_same_training(const std::string& text) {
+  std::vector<std::vector<double>> losses;
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    auto session = test::Session::open(text, session_options(device));
+    ASSERT_THAT(session, IsOk()) << text;
+    std::vector<double>& of = losses.emplace_back();
+    for (const runtime::StepMetrics& step : (*session)->steps(4)) of.push_back(step.loss);
+    const auto evaluation = (*session)->trainer().evaluate((*session)->data_path(), false);
+    ASSERT_THAT(evaluation, IsOk());
+    of.push_back(evaluation->loss);
+  }
+  ASSERT_EQ(losses[0].size(), losses[1].size());
+  for (std::size_t i = 0; i < losses[0].size(); ++i)
+    ASSERT_NEAR(losses[0][i], losses[1][i], 0.02 * (1 + std::abs(losses[0][i]))) << text;
+}
+
+TEST(ChooseLayouts, TrainingGivesTheSameLosses) {
+  expect_same_training(small_training_net().text());
+}
+
+TEST(ChooseLayouts, ConstantWeightsAreStoredAsTheyAreRead) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
+  const auto plain = build(model.text(), /*low=*/true), chosen = build(model.text(), /*low=*/true);
+  passes::choose_layouts(*chosen, DeviceKind::kCuda);
+  EXPECT_EQ(ops(*chosen),
+            (std::vector<std::string>{"Cast", "Reorder", "Conv", "Relu", "Conv", "Reorder"}));
+  for (const proto::Tensor& tensor : chosen->plan.tensors()) {
+    const bool constant = tensor.role() == proto::ROLE_CONSTANT;
+    EXPECT_TRUE(!constant || tensor.layout() == 1U) << tensor.name();
+  }
+  const auto expected = run(plain, 1), got = run(chosen, 1);
+  for (std::size_t i = 0; i < expected[0].size(); ++i)
+    EXPECT_NEAR(got[0][i], expected[0][i], 0.02F);
+}
+
+TEST(ChooseLayouts, FullPrecisionOnAGpuStaysRowMajor) {
+  ModelText model;
+  model.input("float[2,3,6,5] x").output("float[2,4,6,5] y");
+  model.weight("v", {4, 3, 3, 3}).weight("w", {4, 4, 3, 3});
+  model.nodes("c = " + std::string(kConv) + "(x, v)\nr = Relu(c)\ny = " + kConv + "(r, w)");
+  const auto draft = build(model.text());
+  const LayoutStats stats = passes::choose_layouts(*draft, DeviceKind::kCuda);
+  EXPECT_EQ(stats.channels_last, 0);
+  EXPECT_EQ(stats.reorders, 0);
 }
 
 // Chains of random operators over a few images, whose results read one another.
 class RandomNet {
  public:
-  explicit RandomNet(std::uint32_t seed) : random_(seed) {
+  explicit RandomNet(std::uint32_t seed, bool training = false) : random_(seed) {
     model_.input("float[2,4,6,5] x").ints("flat", {2, 4, 30}).ints("image", {2, 4, 6, 5});
     model_.ints("starts", {1}).ints("ends", {4}).ints("axis", {1}).ints("half", {2, 2});
     model_.ints("sides", {2, 3});
     for (int i = 0; i < 14; ++i) grow(i);
+    if (training) {
+      model_.output("float loss");
+      model_.weight("last", {4, 4, 3, 3}, 0.2F);
+      model_.nodes("conv_ = " + std::string(kConv) + "(" + images_.back() +
+                   ", last)\nsum_ = Add(conv_, " + images_[images_.size() - 2] +
+                   ")\ntanh_ = Tanh(sum_)\nloss = ReduceMean<keepdims = 0>(tanh_)");
+      return;
+    }
     for (std::size_t i = images_.size() - 3; i < images_.size(); ++i)
       model_.output("float[2,4,6,5] " + images_[i]);
   }
@@ -261,6 +399,14 @@ TEST(ChooseLayouts, RandomNetworksGiveTheSameNumbers) {
   EXPECT_GT(all.channels_last, 100);
   EXPECT_GT(all.reorders, 30);
   EXPECT_GT(all.views, 10);
+}
+
+TEST(ChooseLayouts, RandomTrainingsGiveTheSameLosses) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_same_training(RandomNet(seed, true).text());
+    if (HasFailure()) return;
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ cli::CompileOptions compile_options(const SessionOptions& options) {
   compile.batch_size = options.batch_size;
   compile.train = true;
   compile.evaluate = options.evaluate;
+  compile.device = options.device;
   compile.training.freeze = options.freeze;
   compile.padding.multiple = options.pad_multiple;
   compile.padding.always = true;

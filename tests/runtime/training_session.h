@@ -22,6 +22,7 @@ struct SessionOptions {
   std::int64_t samples = 12;
   bool shuffle = false;
   bool evaluate = false;
+  DeviceKind device = DeviceKind::kCpu;  // that the plan is made for
   // The cost model finds that models of this size gain nothing by low precision; painting does not
   // ask it.
   passes::AssignMethod assign = passes::AssignMethod::kPropagate;

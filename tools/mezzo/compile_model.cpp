@@ -194,7 +194,7 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
   }
   StatusOr<PlanDraft> draft = build_plan(inputs);
   if (!draft.ok()) return with_advice(draft.status()).with_context(path);
-  passes::choose_layouts(*draft);
+  passes::choose_layouts(*draft, options.device);
   const Status placed = passes::plan_memory(*draft);
   if (!placed.ok()) return unimplemented(placed.message()).with_context(path);
   compiled.draft = std::make_shared<PlanDraft>(std::move(draft).value());
