@@ -18,6 +18,7 @@
 #include "passes/cleanup/expand_functions.h"
 #include "passes/cleanup/fold_batch_norm.h"
 #include "passes/cleanup/fold_constants.h"
+#include "passes/cleanup/fuse_attention.h"
 #include "passes/cleanup/fuse_bias.h"
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
@@ -79,6 +80,8 @@ constexpr std::array kPasses = {
     PassInfo{"fold-batch-norm", fold_batch_norm,
              "puts normalisation by constants into the weights before it", kTyped},
     PassInfo{"fuse-bias", fuse_bias, "lets products add the row that follows them", kTyped},
+    PassInfo{"fuse-attention", fuse_attention,
+             "makes one node of scores, Softmax and weighted sum, for a GPU", kTyped},
     PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
     PassInfo{"raise-for-precision", raise_for_precision,
              "brings the model to an opset that has the low type"},
@@ -194,6 +197,7 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   if (!adopted) {
     passes.push_back(find_pass("prepare-training"));
     if (ctx.padding.multiple > 0) passes.push_back(find_pass("pad-channels"));
+    if (!names_nodes(ctx.policy)) passes.push_back(find_pass("fuse-attention"));
     passes.push_back(find_pass("differentiate"));
   }
   for (const PassInfo* pass : by_name({"dce", "fuse-transposes", "assign-precision", "insert-casts",
@@ -206,7 +210,8 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
 std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
   std::vector<const PassInfo*> passes = executable_form({"infer-shapes"}, Purpose::kInference);
   if (!names_nodes(ctx.policy)) {
-    for (const PassInfo* pass : by_name({"fold-batch-norm", "fuse-bias"})) passes.push_back(pass);
+    for (const PassInfo* pass : by_name({"fold-batch-norm", "fuse-bias", "fuse-attention"}))
+      passes.push_back(pass);
   }
   passes.push_back(find_pass("fuse-transposes"));
   if (!ctx.policy.force_fp32) {

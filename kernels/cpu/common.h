@@ -30,6 +30,7 @@ Prepared prepare_add_n(const KernelRequest& request, const Isa& isa);
 Prepared prepare_cast(const KernelRequest& request, const Isa& isa);
 Prepared prepare_reduce(const KernelRequest& request, const Isa& isa);
 Prepared prepare_arg_extreme(const KernelRequest& request, const Isa& isa);
+Prepared prepare_attention(const KernelRequest& request, const Isa& isa);
 Prepared prepare_scan(const KernelRequest& request, const Isa& isa);
 Prepared prepare_quantize(const KernelRequest& request, const Isa& isa);
 Prepared prepare_dequantize(const KernelRequest& request, const Isa& isa);

@@ -32,6 +32,8 @@ constexpr auto softmax = row<cpu::prepare_softmax>;
 constexpr auto copy = row<cpu::prepare_copy>;
 
 constexpr KernelEntry kRows[] = {
+    row<cpu::prepare_attention>("ScaledDotProductAttention"),
+    row<cpu::prepare_attention>("ScaledDotProductAttentionGrad"),
     elementwise("Add"),
     elementwise("Sub"),
     elementwise("Mul"),

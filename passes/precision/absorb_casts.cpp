@@ -10,9 +10,11 @@
 namespace mezzo::passes {
 namespace {
 
+// That gives FP32 from low operands. Kernels of attention want one type throughout.
 bool is_contraction(const Node& node) {
   const OpDef* def = find_op(node);
-  return def != nullptr && def->precision == PrecisionCategory::kAllow;
+  return def != nullptr && def->precision == PrecisionCategory::kAllow &&
+         !def->name.starts_with("ScaledDotProductAttention");
 }
 
 // Kernels that move bits as they are (kernels/README.md, "Data movement"), whatever the category of

@@ -241,8 +241,11 @@ void Classifier::follow_category(const Node& node, const PolicyRule* rule,
     settle(out, Freedom::kLow, Rule::kPolicy, name + by);
     return;
   }
+  const bool attention =
+      node.domain() == kMezzoDomain && node.op_type().starts_with("ScaledDotProductAttention");
   settle(out, Freedom::kLow, Rule::kCategory,
-         name + ": " + node.op_type() + " accumulates in FP32");
+         name + ": " + node.op_type() +
+             (attention ? " keeps scores and Softmax in FP32" : " accumulates in FP32"));
 }
 
 // Rounding the stream that passes every block adds up over depth, so training keeps its sums in
