@@ -123,7 +123,8 @@ __device__ __forceinline__ U element_of(T value) {
   }
 }
 
-// Element number `at` of a buffer. REQUIRES (all below): has_elements(dtype).
+// Element number `at` of a buffer. REQUIRES (all below): has_elements(dtype)
+// (element_dtypes.h).
 template <typename T>
 __device__ __forceinline__ T load_element(const void* data, std::int64_t at, DType dtype) {
   T value{};
@@ -155,51 +156,61 @@ __device__ __forceinline__ bool is_aligned(const U* data) {
   return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<U, N>) == 0;
 }
 
-// The first `count` of N neighbours from element `at` on; the rest of `to` becomes 0. Accesses of
-// up to 16 bytes where all N are there and lie at a multiple of their size. N: a power of 2.
+// The first `count` of N neighbours from `from` on, into to[0 .. N); the rest of `to` becomes 0.
+// Accesses of up to 16 bytes where all N are there and lie at a multiple of their size. N: a power
+// of 2.
+template <int N, typename U, typename T>
+__device__ __forceinline__ void load_neighbours(const U* from, T* to, int count) {
+  using Packed = Pack<U, N>;
+  if (count == N && is_aligned<U, N>(from)) {
+#pragma unroll
+    for (int k = 0; k < N; k += Packed::kCount) {
+      const Packed packed = *reinterpret_cast<const Packed*>(from + k);
+#pragma unroll
+      for (int i = 0; i < Packed::kCount; ++i) to[k + i] = number_of<T>(packed.elements[i]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = i < count ? number_of<T>(from[i]) : T{0};
+  }
+}
+
+// The first `count` of N neighbours from `to` on; leaves what is beyond as it is.
+template <int N, typename U, typename T>
+__device__ __forceinline__ void store_neighbours(U* to, const T* from, int count) {
+  using Packed = Pack<U, N>;
+  if (count == N && is_aligned<U, N>(to)) {
+#pragma unroll
+    for (int k = 0; k < N; k += Packed::kCount) {
+      Packed packed;
+#pragma unroll
+      for (int i = 0; i < Packed::kCount; ++i) packed.elements[i] = element_of<U>(from[k + i]);
+      *reinterpret_cast<Packed*>(to + k) = packed;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (i < count) to[i] = element_of<U>(from[i]);
+    }
+  }
+}
+
+// The same from element `at` of a buffer of any dtype.
 template <typename T, int N>
 __device__ __forceinline__ void load_elements(const void* data, std::int64_t at, DType dtype,
                                               T (&to)[N], int count = N) {
   with_element(dtype, [&](auto tag) {
     using U = typename decltype(tag)::Type;
-    using Packed = Pack<U, N>;
-    const U* from = static_cast<const U*>(data) + at;
-    if (count == N && is_aligned<U, N>(from)) {
-#pragma unroll
-      for (int k = 0; k < N; k += Packed::kCount) {
-        const Packed packed = *reinterpret_cast<const Packed*>(from + k);
-#pragma unroll
-        for (int i = 0; i < Packed::kCount; ++i) to[k + i] = number_of<T>(packed.elements[i]);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) to[i] = i < count ? number_of<T>(from[i]) : T{0};
-    }
+    load_neighbours<N>(static_cast<const U*>(data) + at, to, count);
   });
 }
 
-// The first `count` of N neighbours from element `at` on; leaves what is beyond as it is.
 template <typename T, int N>
 __device__ __forceinline__ void store_elements(void* data, std::int64_t at, DType dtype,
                                                const T (&from)[N], int count = N) {
   with_element(dtype, [&](auto tag) {
     using U = typename decltype(tag)::Type;
-    using Packed = Pack<U, N>;
-    U* to = static_cast<U*>(data) + at;
-    if (count == N && is_aligned<U, N>(to)) {
-#pragma unroll
-      for (int k = 0; k < N; k += Packed::kCount) {
-        Packed packed;
-#pragma unroll
-        for (int i = 0; i < Packed::kCount; ++i) packed.elements[i] = element_of<U>(from[k + i]);
-        *reinterpret_cast<Packed*>(to + k) = packed;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (i < count) to[i] = element_of<U>(from[i]);
-      }
-    }
+    store_neighbours<N>(static_cast<U*>(data) + at, from, count);
   });
 }
 
