@@ -152,7 +152,7 @@ struct Four {
 
 // What any operation makes of four elements. Called, not copied into the kernel: there are many.
 template <typename T>
-__device__ __noinline__ Four<T> apply_any(ElementOp op, double alpha, double beta, Four<T> a,
+__device__ MEZZO_CALLED Four<T> apply_any(ElementOp op, double alpha, double beta, Four<T> a,
                                           Four<T> b, Four<T> c) {
   const auto each = [&](auto formula) {
 #pragma unroll

@@ -29,6 +29,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     scan_rows,
     scatter_rows,
     select_rows,
+    elementwise_rows,
 };
 // clang-format on
 

@@ -39,5 +39,6 @@ std::span<const KernelEntry> reduce_rows();
 std::span<const KernelEntry> scan_rows();
 std::span<const KernelEntry> scatter_rows();
 std::span<const KernelEntry> select_rows();
+std::span<const KernelEntry> elementwise_rows();  // casts and programs, too
 
 }  // namespace mezzo::kernels::cuda
