@@ -231,6 +231,26 @@ __device__ __forceinline__ void apply(const ElementRun& run, const ElementStep& 
   apply_any_as<T, T>(step, a, b, c);
 }
 
+template <typename U, typename T>
+__device__ __forceinline__ void store(const ElementRun& run, const ShareOf<T>& share,
+                                      const Numbers<T>& a) {
+  U* to = static_cast<U*>(run.y);
+#pragma unroll
+  for (int g = 0; g < kGroups<T>; ++g) {
+    const T* from = a + g * kNeighbours;
+    if constexpr (std::is_integral_v<T> && !std::is_integral_v<U>) {  // to a float, sign matters
+      if (run.is_unsigned != 0) {
+        std::uint64_t large[kNeighbours];
+#pragma unroll
+        for (int i = 0; i < kNeighbours; ++i) large[i] = static_cast<std::uint64_t>(from[i]);
+        store_neighbours<kNeighbours>(to + share.first[g], large, share.count[g]);
+        continue;
+      }
+    }
+    store_neighbours<kNeighbours>(to + share.first[g], from, share.count[g]);
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -273,14 +293,8 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
       }
       if (step.save >= 0) copy<T>(a, kept[step.save]);
     }
-    with_element(run.y_dtype, [&](auto tag) {
-      using U = typename decltype(tag)::Type;
-      U* to = static_cast<U*>(run.y);
-#pragma unroll
-      for (int g = 0; g < kGroups<T>; ++g) {
-        store_neighbours<kNeighbours>(to + share.first[g], a + g * kNeighbours, share.count[g]);
-      }
-    });
+    with_element(run.y_dtype,
+                 [&](auto tag) { store<typename decltype(tag)::Type, T>(run, share, a); });
   }
 }
 

@@ -98,22 +98,16 @@ StatusOr<Numbers> numbers_of_power(const KernelRequest& request) {
     return Numbers{fits ? real_numbers(request).domain : ElementDomain::kDouble, false};
   }
   if (is_floating(exponent)) return Numbers{ElementDomain::kDouble, false};
-  const bool wide = base == DType::kUInt64 || exponent == DType::kUInt64;
-  if (wide && base != exponent) return unimplemented("uint64 together with another integer dtype");
-  return Numbers{ElementDomain::kInteger, wide};
+  // Products of signed numbers have the bits of unsigned ones; what counts is the exponent's sign.
+  return Numbers{ElementDomain::kInteger, exponent == DType::kUInt64};
 }
 
 StatusOr<Numbers> numbers_of(const KernelRequest& request) {
   const DType first = request.inputs[request.op == "Where" ? 1 : 0].dtype;
-  const DType y = request.outputs[0].dtype;
   if (request.op == "Pow") return numbers_of_power(request);
   if (request.op == "FusedElementwise") return real_numbers(request);
   if (request.op == "PowGrad" && !fits_float(request.inputs[2], request.constant(2))) {
     return Numbers{ElementDomain::kDouble, false};
-  }
-  if (request.op == "Cast" && first == DType::kUInt64 && is_floating(y)) {
-    if (y == DType::kBFloat16) return unimplemented("uint64 to bfloat16");
-    return real_numbers(request);
   }
   if (is_floating(first)) return real_numbers(request);
   return Numbers{ElementDomain::kInteger, first == DType::kUInt64};
@@ -159,6 +153,9 @@ StatusOr<ElementProgram> program_of(const KernelRequest& request, const Numbers&
   } else {
     MEZZO_RETURN_IF_ERROR(
         append_operation(request.op, request.attributes, sources, is_present, program));
+  }
+  if (request.op == "Pow" && request.inputs[0].dtype == DType::kUInt64) {
+    program.statements.front().alpha = numbers.is_unsigned ? 0.0 : 1.0;
   }
   if (request.op == "Shrink" && numbers.domain == ElementDomain::kInteger) {
     MEZZO_RETURN_IF_ERROR(truncate(program.statements.front(), numbers.is_unsigned));

@@ -77,7 +77,7 @@ enum class ElementOp : std::uint8_t {
   kSub,
   kMul,
   kDiv,
-  kPow,
+  kPow,  // integers: alpha 1 where the base is uint64 and the exponent is not
   kMax,
   kMin,
   kMod,   // the divisor's sign
@@ -349,13 +349,14 @@ MEZZO_HD inline I integer_floor_mod(I a, I b) {
   }
   return remainder;
 }
-// Exponents below 0: 1 / base^n, truncated.
+// Exponents below 0: 1 / base^n, truncated. `is_large`: a base of -1 is the greatest uint64.
 template <typename I>
-MEZZO_HD inline I integer_power(I base, I exponent) {
+MEZZO_HD inline I integer_power(I base, I exponent, bool is_large) {
   if constexpr (std::is_signed_v<I>) {
     if (exponent < 0) {
       if (base == 1) return 1;
-      return base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
+      if (base != -1 || is_large) return 0;
+      return exponent % 2 == 0 ? 1 : -1;
     }
   }
   I result = 1;
@@ -555,7 +556,9 @@ MEZZO_HD inline bool with_integer_formula(ElementOp op, I alpha, I beta, Visit&&
       break;
     case ElementOp::kMul: visit([](I a, I b, I) { return f::wrapping_multiply(a, b); }); break;
     case ElementOp::kDiv: visit([](I a, I b, I) { return f::integer_quotient(a, b); }); break;
-    case ElementOp::kPow: visit([](I a, I b, I) { return f::integer_power(a, b); }); break;
+    case ElementOp::kPow:
+      visit([=](I a, I b, I) { return f::integer_power(a, b, alpha != 0); });
+      break;
     case ElementOp::kMax: visit([](I a, I b, I) { return a > b ? a : b; }); break;
     case ElementOp::kMin: visit([](I a, I b, I) { return a < b ? a : b; }); break;
     case ElementOp::kMod: visit([](I a, I b, I) { return f::integer_floor_mod(a, b); }); break;

@@ -30,10 +30,11 @@ std::vector<Numbers> decode_all(const KernelRequest& request, const Results& res
 
 void check_in_place(const KernelCase& test, Kernel& kernel, const std::vector<Bytes>& operands,
                     const Results& apart) {
-  for (std::size_t i = 0; i < test.request.inputs.size() && i < 2; ++i) {
+  const TensorDesc& y = test.request.outputs[0];
+  for (std::size_t i = 0; i < test.request.inputs.size(); ++i) {
     const TensorDesc& x = test.request.inputs[i];
     if (!x.present() || !may_run_in_place(test.request.op, static_cast<int>(i), 0)) continue;
-    if (x.bytes() != test.request.outputs[0].bytes()) continue;
+    if (x.dims != y.dims || x.layout != y.layout || x.bytes() != y.bytes()) continue;
     const auto together =
         run_on_device(kernel, test.request, operands, kOtherOrder, static_cast<int>(i));
     ASSERT_TRUE(together.ok()) << together.status().message();
