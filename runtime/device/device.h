@@ -58,6 +58,9 @@ class DeviceGraph {
   virtual std::uint64_t nodes() const = 0;
 };
 
+class DeviceTraining;
+struct DeviceTrainingSpec;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -85,6 +88,10 @@ class Device {
   // Until end_capture() work is recorded instead of done.
   virtual Status begin_capture() = 0;
   virtual StatusOr<std::unique_ptr<DeviceGraph>> end_capture() = 0;
+
+  // See device_training.h. The device outlives it.
+  virtual StatusOr<std::unique_ptr<DeviceTraining>> create_training(
+      const DeviceTrainingSpec& spec) = 0;
 };
 
 // A module's entry, found under kDeviceModuleEntry. It belongs to the module, which stays loaded.

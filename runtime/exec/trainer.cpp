@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "kernels/formulas/training_step.h"
 #include "runtime/io/npz.h"
 #include "runtime/train/padded_copy.h"
 
@@ -24,7 +25,7 @@ Status Trainer::run_micro_batch(std::int64_t index, double& loss_sum) {
       scaler_.scale() / static_cast<float>(options_.accumulate);
   if (training.random_counter() >= 0) {
     *executor_.data_as<std::int64_t>(training.random_counter()) =
-        static_cast<std::int64_t>(options_.seed * 0x9E3779B97F4A7C15U + draws_);
+        kernels::random_counter_of(options_.seed, draws_);
   }
   ++draws_;
   MEZZO_RETURN_IF_ERROR(executor_.run(proto::PHASE_FORWARD));
@@ -104,21 +105,19 @@ StatusOr<StepMetrics> Trainer::step() {
   metrics.loss = static_cast<float>(loss_sum / static_cast<double>(options_.accumulate));
   if (step_ == options_.save_gradients_step) MEZZO_RETURN_IF_ERROR(save_gradients());
   const GradientStats stats = measure(metrics);
-  const bool overflow = metrics.skipped_optimizers != 0;
-  const bool abort = options_.abort_on_overflow && (overflow || !std::isfinite(metrics.loss));
-  if (abort) {
-    metrics.skipped = true;
-    metrics.grad_norm.reset();
-  }
-  if (overflow || abort) restore_states();
+  kernels::LossScaleState after = scaler_.state();  // the step itself is taken with the old one
+  const kernels::StepDecision decision = kernels::decide_step(
+      scaler_.options(), after, metrics.skipped_optimizers, static_cast<int>(units_.size()),
+      metrics.loss, options_.abort_on_overflow);
+  const bool abort = decision.verdict == kernels::StepVerdict::kAbort;
+  metrics.skipped = decision.skipped;
+  if (metrics.skipped) metrics.grad_norm.reset();
+  if (!decision.keeps_states) restore_states();
   if (!abort) apply(stats);
-  Status verdict = ok_status();
-  if (abort) verdict = check_overflow(metrics);
-  scaler_.update(overflow || abort, std::isfinite(metrics.loss));
-  if (!abort && !scaler_.check_progress().ok()) {
-    verdict = invalid_argument("step " + std::to_string(step_) + ": " +
-                               scaler_.check_progress(overflow_cause()).message());
-  }
+  const Status aborted = abort ? check_overflow(metrics) : ok_status();
+  scaler_.set_state(after);
+  const Status verdict =
+      decision.verdict == kernels::StepVerdict::kNoProgress ? no_progress() : aborted;
   metrics.step_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   last_step_ = metrics;

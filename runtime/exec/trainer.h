@@ -114,6 +114,7 @@ class Trainer {
   GradientStats measure(StepMetrics& metrics);
   void apply(const GradientStats& stats);
   Status check_overflow(const StepMetrics& metrics) const;
+  Status no_progress() const;
   std::string overflow_cause() const;
   std::vector<OptimizerParameter> optimizer_parameters();
   StatusOr<Evaluation> evaluate_weights(const std::string& data_path);

@@ -85,4 +85,10 @@ Status Trainer::check_overflow(const StepMetrics& metrics) const {
   return invalid_argument(text + (dynamic ? "" : "; --on-overflow skip leaves such steps out"));
 }
 
+// The loss scale cannot shrink, or too many steps were skipped.
+Status Trainer::no_progress() const {
+  return invalid_argument("step " + std::to_string(step_) + ": " +
+                          scaler_.check_progress(overflow_cause()).message());
+}
+
 }  // namespace mezzo::runtime

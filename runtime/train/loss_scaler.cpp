@@ -106,73 +106,33 @@ Status validate(const LossScalerOptions& options) {
 LossScaler::LossScaler() { options_.mode = LossScaleMode::kOff; }
 
 LossScaler::LossScaler(const LossScalerOptions& options)
-    : options_(options),
-      scale_(options.mode == LossScaleMode::kOff ? 1.0F : static_cast<float>(options.init_scale)),
-      hysteresis_left_(options.hysteresis) {}
+    : options_(options) {
+  if (options.mode != LossScaleMode::kOff) state_.scale = static_cast<float>(options.init_scale);
+  state_.hysteresis_left = options.hysteresis;
+}
 
 StatusOr<LossScaler> LossScaler::create(const LossScalerOptions& options) {
   MEZZO_RETURN_IF_ERROR(validate(options));
   return LossScaler(options);
 }
 
-float LossScaler::inverse_scale() const {
-  return static_cast<float>(1.0 / static_cast<double>(scale_));
-}
-
-void LossScaler::back_off() {
-  if (--hysteresis_left_ > 0) return;
-  hysteresis_left_ = 0;
-  const double shrunk = static_cast<double>(scale_) * options_.backoff_factor;
-  scale_ = static_cast<float>(std::max(shrunk, options_.min_scale));
-}
-
-void LossScaler::grow() {
-  const double grown = static_cast<double>(scale_) * options_.growth_factor;
-  if (grown <= kLargest) {  // GradScaler too refuses growth beyond float32
-    scale_ = static_cast<float>(std::min(grown, options_.max_scale));
-  }
-}
-
-void LossScaler::update(bool found_inf, bool loss_is_finite) {
-  if (!loss_is_finite) ++nonfinite_losses_;
-  if (found_inf) {
-    const float before = scale_;
-    ++skipped_steps_;
-    ++skips_in_row_;
-    clean_steps_ = 0;
-    if (options_.mode == LossScaleMode::kDynamic) back_off();
-    const bool waits = options_.mode == LossScaleMode::kDynamic && hysteresis_left_ > 0;
-    stuck_steps_ = scale_ == before && !waits ? stuck_steps_ + 1 : 0;
-    return;
-  }
-  stuck_steps_ = 0;
-  skips_in_row_ = 0;
-  hysteresis_left_ = options_.hysteresis;
-  if (options_.mode != LossScaleMode::kDynamic) return;
-  if (++clean_steps_ == options_.growth_interval) {
-    clean_steps_ = 0;
-    grow();
-  }
-}
-
 Status LossScaler::check_progress(std::string_view cause) const {
-  const bool stuck = options_.max_stuck_steps > 0 && stuck_steps_ >= options_.max_stuck_steps;
-  const bool too_many = options_.max_skips > 0 && skips_in_row_ >= options_.max_skips;
-  if (!stuck && !too_many) return ok_status();
+  const bool stuck = kernels::is_stuck(options_, state_);
+  if (!stuck && !kernels::has_too_many_skips(options_, state_)) return ok_status();
   const bool dynamic = options_.mode == LossScaleMode::kDynamic;
   std::string text =
-      std::to_string(stuck ? stuck_steps_ : skips_in_row_) + " steps in a row skipped";
+      std::to_string(stuck ? state_.stuck_steps : state_.skips_in_row) + " steps in a row skipped";
   if (options_.mode == LossScaleMode::kOff) {
     text += " without a loss scale";
   } else if (!stuck && dynamic) {
-    text += ", the loss scale fell to " + format_number(scale_);
+    text += ", the loss scale fell to " + format_number(state_.scale);
   } else {
     text += (dynamic ? " at the lowest loss scale, " : " at a fixed loss scale of ") +
-            format_number(scale_);
+            format_number(state_.scale);
   }
   text += ": " + (cause.empty() ? std::string("gradients hold inf or NaN") : std::string(cause));
-  if (nonfinite_losses_ > 0)
-    text += " and " + std::to_string(nonfinite_losses_) + " losses were not finite before scaling";
+  if (state_.nonfinite_losses > 0)
+    text += " and " + std::to_string(state_.nonfinite_losses) + " losses were not finite before scaling";
   text += ". Hint: lower the learning rate, clip gradients";
   if (options_.mode != LossScaleMode::kOff) text += ", use --precision bf16";
   if (stuck && dynamic) text += ", or lower --loss-scale-min";
@@ -192,13 +152,13 @@ json LossScaler::save() const {
           {"hysteresis", options_.hysteresis},
           {"max_stuck_steps", options_.max_stuck_steps},
           {"max_skips", options_.max_skips},
-          {"scale", static_cast<double>(scale_)},
-          {"clean_steps", clean_steps_},
-          {"hysteresis_left", hysteresis_left_},
-          {"skipped_steps", skipped_steps_},
-          {"stuck_steps", stuck_steps_},
-          {"skips_in_row", skips_in_row_},
-          {"nonfinite_losses", nonfinite_losses_}};
+          {"scale", static_cast<double>(state_.scale)},
+          {"clean_steps", state_.clean_steps},
+          {"hysteresis_left", state_.hysteresis_left},
+          {"skipped_steps", state_.skipped_steps},
+          {"stuck_steps", state_.stuck_steps},
+          {"skips_in_row", state_.skips_in_row},
+          {"nonfinite_losses", state_.nonfinite_losses}};
 }
 
 StatusOr<LossScaler> LossScaler::load(const json& saved) {
@@ -211,20 +171,20 @@ StatusOr<LossScaler> LossScaler::load(const json& saved) {
   const bool fits =
       dynamic ? scale >= static_cast<float>(options.min_scale) &&
                     scale <= static_cast<float>(std::min<double>(options.max_scale, kLargest))
-              : scale == static_cast<double>(scaler.scale_);
+              : scale == static_cast<double>(scaler.state_.scale);
   if (!fits || static_cast<double>(static_cast<float>(scale)) != scale) {
     return invalid_argument("key 'scale': " + format_number(scale) + " does not fit the options");
   }
-  scaler.scale_ = static_cast<float>(scale);
-  MEZZO_ASSIGN_OR_RETURN(scaler.clean_steps_,
+  scaler.state_.scale = static_cast<float>(scale);
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.clean_steps,
                          load_count(saved, "clean_steps", options.growth_interval - 1));
-  MEZZO_ASSIGN_OR_RETURN(scaler.hysteresis_left_,
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.hysteresis_left,
                          load_count(saved, "hysteresis_left", options.hysteresis));
-  MEZZO_ASSIGN_OR_RETURN(scaler.skipped_steps_, load_count(saved, "skipped_steps", kMost));
-  MEZZO_ASSIGN_OR_RETURN(scaler.stuck_steps_, load_count(saved, "stuck_steps", kMost));
-  MEZZO_ASSIGN_OR_RETURN(scaler.nonfinite_losses_, load_count(saved, "nonfinite_losses", kMost));
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.skipped_steps, load_count(saved, "skipped_steps", kMost));
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.stuck_steps, load_count(saved, "stuck_steps", kMost));
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.nonfinite_losses, load_count(saved, "nonfinite_losses", kMost));
   if (saved.contains("skips_in_row")) {
-    MEZZO_ASSIGN_OR_RETURN(scaler.skips_in_row_, load_count(saved, "skips_in_row", kMost));
+    MEZZO_ASSIGN_OR_RETURN(scaler.state_.skips_in_row, load_count(saved, "skips_in_row", kMost));
   }
   return scaler;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 #include <string>
 #include <vector>
 
@@ -11,16 +10,6 @@
 
 namespace mezzo::runtime {
 namespace {
-
-// From `start` at 0 to `end` at 1, along half a cosine.
-double cosine_between(double start, double end, double at) {
-  return end + (start - end) * (1.0 + std::cos(std::numbers::pi * at)) / 2.0;
-}
-
-// From 1 at 0 to `end` at 1.
-double polynomial_between(double end, double power, double at) {
-  return end + (1.0 - end) * std::pow(1.0 - at, power);
-}
 
 Status bad(std::string_view option, std::string_view expected, double got) {
   return invalid_argument(std::string(option) + ": expected " + std::string(expected) + ", got " +
@@ -73,40 +62,6 @@ StatusOr<LrSchedule> LrSchedule::create(const LrScheduleOptions& o) {
       break;
   }
   return LrSchedule(o);
-}
-
-double LrSchedule::factor(std::int64_t applied_steps) const {
-  const auto& o = options_;
-  if (o.kind == LrScheduleKind::kOneCycle) return one_cycle(applied_steps);
-  if (applied_steps < o.warmup_steps) {
-    return static_cast<double>(applied_steps + 1) / static_cast<double>(o.warmup_steps);
-  }
-  const std::int64_t after = applied_steps - o.warmup_steps;
-  const auto done = [&](std::int64_t steps) {
-    const auto length = static_cast<double>(o.total_steps - o.warmup_steps);
-    return std::min(static_cast<double>(steps) / length, 1.0);
-  };
-  switch (o.kind) {
-    case LrScheduleKind::kLinear: return polynomial_between(o.min_factor, 1.0, done(after));
-    case LrScheduleKind::kPolynomial: return polynomial_between(o.min_factor, o.power, done(after));
-    case LrScheduleKind::kCosine: return cosine_between(1.0, o.min_factor, done(after));
-    case LrScheduleKind::kStep: {
-      const std::int64_t falls = after / o.step_size;
-      return std::pow(o.gamma, static_cast<double>(falls));
-    }
-    default: return 1.0;
-  }
-}
-
-double LrSchedule::one_cycle(std::int64_t applied_steps) const {
-  const double last = static_cast<double>(options_.total_steps - 1);
-  const double peak = options_.pct_start * static_cast<double>(options_.total_steps) - 1.0;
-  const double at = std::min(static_cast<double>(applied_steps), last);
-  const double start = 1.0 / options_.div_factor;
-  const double end = start / options_.final_div_factor;
-  if (peak > 0 && at <= peak) return cosine_between(start, 1.0, at / peak);
-  const double from = std::max(peak, 0.0);  // no rising part: start at the top
-  return last > from ? cosine_between(1.0, end, (at - from) / (last - from)) : 1.0;
 }
 
 namespace {

@@ -25,24 +25,12 @@
 #include <vector>
 
 #include "compiler/support/status.h"
+#include "kernels/formulas/lr_schedule.h"
 
 namespace mezzo::runtime {
 
-enum class LrScheduleKind { kConstant, kLinear, kPolynomial, kCosine, kStep, kOneCycle };
-
-struct LrScheduleOptions {
-  LrScheduleKind kind = LrScheduleKind::kConstant;
-  double base_lr = 1e-3;  // the peak for one-cycle
-  std::int64_t warmup_steps = 0;
-  std::int64_t total_steps = 0;  // needed by all but constant and step
-  double min_factor = 0.0;       // linear, polynomial, cosine
-  double power = 1.0;            // polynomial
-  std::int64_t step_size = 0;    // step
-  double gamma = 0.1;            // step
-  double pct_start = 0.3;        // one-cycle
-  double div_factor = 25.0;
-  double final_div_factor = 1e4;
-};
+using kernels::LrScheduleKind;
+using kernels::LrScheduleOptions;
 
 class LrSchedule {
  public:
@@ -51,14 +39,15 @@ class LrSchedule {
   static StatusOr<LrSchedule> create(const LrScheduleOptions& options);
 
   // REQUIRES: applied_steps >= 0.
-  double factor(std::int64_t applied_steps) const;
+  double factor(std::int64_t applied_steps) const {
+    return kernels::lr_factor(options_, applied_steps);
+  }
   double rate(std::int64_t applied_steps) const { return options_.base_lr * factor(applied_steps); }
 
   const LrScheduleOptions& options() const { return options_; }
 
  private:
   explicit LrSchedule(const LrScheduleOptions& options) : options_(options) {}
-  double one_cycle(std::int64_t applied_steps) const;
 
   LrScheduleOptions options_;
 };

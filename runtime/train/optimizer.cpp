@@ -186,21 +186,21 @@ void Optimizer::update_piece(std::size_t index, const OptimizerStep& settings, f
   const double lr = group.lr * settings.lr_factor;
   switch (group.kind) {
     case OptimizerKind::kSgd: {
-      SgdArguments arguments = sgd_arguments(group, lr, applied_steps_);
+      auto arguments = with<SgdArguments>(kernels::sgd_coefficients(group, lr, applied_steps_));
       set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.velocity = parameter.first != nullptr ? parameter.first + piece.begin : nullptr;
       loops.sgd(arguments);
       break;
     }
     case OptimizerKind::kAdagrad: {
-      AdagradArguments arguments = adagrad_arguments(group, lr, applied_steps_);
+      auto arguments = with<AdagradArguments>(kernels::adagrad_coefficients(group, lr, applied_steps_));
       set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.sum = parameter.first + piece.begin;
       loops.adagrad(arguments);
       break;
     }
     case OptimizerKind::kLamb: {
-      LambArguments arguments = lamb_arguments(group, applied_steps_);
+      auto arguments = with<LambArguments>(kernels::lamb_coefficients(group, applied_steps_));
       set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.mean = parameter.first + piece.begin;
       arguments.mean_square = parameter.second + piece.begin;
@@ -210,7 +210,7 @@ void Optimizer::update_piece(std::size_t index, const OptimizerStep& settings, f
       return;  // apply_lamb() does the rest
     }
     default: {
-      AdamArguments arguments = adam_arguments(group, lr, applied_steps_);
+      auto arguments = with<AdamArguments>(kernels::adam_coefficients(group, lr, applied_steps_));
       set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.mean = parameter.first + piece.begin;
       arguments.mean_square = parameter.second + piece.begin;
@@ -229,8 +229,7 @@ void Optimizer::apply_lamb(const OptimizerStep& settings) {
       weight += weight_sums_[i];
       update += update_sums_[i];
     }
-    trust_ratios_[parameter] =
-        weight > 0 && update > 0 ? static_cast<float>(std::sqrt(weight / update)) : 1.0F;
+    trust_ratios_[parameter] = kernels::trust_ratio(weight, update);
   }
   const auto count = static_cast<std::int64_t>(pieces_.size());
 #pragma omp parallel for schedule(static) num_threads(threads_) if (count > 1)
@@ -239,12 +238,12 @@ void Optimizer::apply_lamb(const OptimizerStep& settings) {
     const OptimizerParameter& parameter = parameters_[piece.parameter];
     const OptimizerGroup& group = group_of(parameter);
     if (group.kind != OptimizerKind::kLamb) continue;
-    LambArguments arguments = lamb_arguments(group, applied_steps_);
+    auto arguments = with<LambArguments>(kernels::lamb_coefficients(group, applied_steps_));
     set_common(arguments, parameter, piece.begin, piece.elems, settings, 1.0F);
     arguments.mean = parameter.first + piece.begin;
     arguments.mean_square = parameter.second + piece.begin;
-    arguments.rate = static_cast<float>(group.lr * settings.lr_factor *
-                                        static_cast<double>(trust_ratios_[piece.parameter]));
+    arguments.rate =
+        kernels::lamb_rate(group.lr * settings.lr_factor, trust_ratios_[piece.parameter]);
     optimizer_loops().lamb_apply(arguments);
     update_average(piece);
   }

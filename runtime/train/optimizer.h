@@ -45,36 +45,14 @@
 
 #include "compiler/support/dtype.h"
 #include "compiler/support/status.h"
+#include "kernels/formulas/optimizer.h"
 #include "runtime/train/gradient_stats.h"
 
 namespace mezzo::runtime {
 
-enum class OptimizerKind { kSgd, kAdam, kAdamW, kLamb, kAdagrad };
-
-enum class AdamWForm { kPyTorch, kHuggingFace };
-
-// Settings of a group of parameters. Defaults are PyTorch's but for weight_decay, which is 0, and
-// eps, which PyTorch has 1e-10 for Adagrad and Apex 1e-6 for LAMB: see default_eps().
-struct OptimizerGroup {
-  OptimizerKind kind = OptimizerKind::kSgd;
-  double lr = 1e-3;  // multiplied by the schedule's factor
-  double weight_decay = 0.0;
-  double momentum = 0.0;   // SGD
-  double dampening = 0.0;  // SGD with momentum
-  bool nesterov = false;   // SGD with momentum and without dampening
-  double beta1 = 0.9;      // Adam, AdamW, LAMB
-  double beta2 = 0.999;
-  double eps = 1e-8;            // all but SGD
-  bool bias_correction = true;  // Adam, AdamW, LAMB
-  AdamWForm adamw_form = AdamWForm::kPyTorch;
-  double lr_decay = 0.0;             // Adagrad
-  double initial_accumulator = 0.0;  // Adagrad: what the sum of squares starts from
-  // The formulas of ONNX's ai.onnx.preview.training: see above. `shrink` is Adam's alone.
-  bool onnx_form = false;
-  std::int64_t first_count = 0;
-  double shrink = 0.0;
-  bool frozen = false;  // never changed; gradients not looked at
-};
+using kernels::AdamWForm;
+using kernels::OptimizerGroup;
+using kernels::OptimizerKind;
 
 // InvalidArgument, "momentum: expected a number in [0, 1), got 2": rates, decay or eps negative or
 // not finite, momentum, dampening or betas outside [0, 1), Nesterov without momentum or with

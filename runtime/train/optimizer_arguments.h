@@ -1,4 +1,4 @@
-// What the element loops are given for a group's settings at one step. Private to runtime/train.
+// What the element loops are given beside coefficients. Private to runtime/train.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace mezzo::runtime {
 
-// `lr` is the group's times the schedule's factor, `step` counts from 1. Everything but buffers,
-// scale and clipping is set; for LAMB also but the rate.
-SgdArguments sgd_arguments(const OptimizerGroup& group, double lr, std::int64_t step);
-AdamArguments adam_arguments(const OptimizerGroup& group, double lr, std::int64_t step);
-LambArguments lamb_arguments(const OptimizerGroup& group, std::int64_t step);
-AdagradArguments adagrad_arguments(const OptimizerGroup& group, double lr, std::int64_t step);
+template <typename Arguments, typename Coefficients>
+Arguments with(const Coefficients& coefficients) {
+  Arguments arguments = {};
+  static_cast<Coefficients&>(arguments) = coefficients;
+  return arguments;
+}
 
 // Sets what the argument structs have in common for elements [begin, begin + elems).
 template <typename Arguments>

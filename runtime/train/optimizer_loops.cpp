@@ -29,19 +29,15 @@ namespace {
   return static_cast<std::uint16_t>(sign | result);
 }
 
+using kernels::Momentum;
+using kernels::unscaled;
+
 enum class Low { kNone, kBf16, kF16 };
 
 template <Low low>
 [[gnu::always_inline]] inline void store_low(std::uint16_t* to, std::int64_t i, float value) {
   if constexpr (low == Low::kBf16) to[i] = to_bf16(value);
   if constexpr (low == Low::kF16) to[i] = to_f16(value);
-}
-
-[[gnu::always_inline]] inline float unscaled(float g, float inverse_scale, float clip_factor,
-                                             float clip_value) {
-  const float value = g * inverse_scale * clip_factor;
-  const float below = value > clip_value ? clip_value : value;
-  return below < -clip_value ? -clip_value : below;
 }
 
 // Sums run in 16 lanes, element i in lane i mod 16, which are added pairwise at the end.
@@ -72,11 +68,6 @@ constexpr std::int64_t kLanes = 16;
   return total(lanes);
 }
 
-// With eps = 0 and no gradient ever, 0/0 counts as 0.
-[[gnu::always_inline]] inline float without_zero(float divisor) {
-  return divisor == 0.0F ? 1.0F : divisor;
-}
-
 enum class Velocity { kNone, kPlain, kNesterov };
 
 template <Velocity kind, Low low>
@@ -85,19 +76,16 @@ template <Velocity kind, Low low>
   const float* __restrict grad = a.g;
   float* __restrict velocity = a.velocity;
   std::uint16_t* __restrict copy = a.low;
-  const float inverse_scale = a.inverse_scale, clip_factor = a.clip_factor;
-  const float clip_value = a.clip_value, lr = a.lr, weight_decay = a.weight_decay;
-  const float momentum = a.momentum, fresh = a.fresh;
+  const SgdArguments k = a;  // the compiler may keep these in registers: nothing points to them
 #pragma omp simd
-  for (std::int64_t i = 0; i < a.n; ++i) {
-    const float g = unscaled(grad[i], inverse_scale, clip_factor, clip_value) + weight_decay * w[i];
-    float direction = g;
-    if constexpr (kind != Velocity::kNone) {
-      const float v = momentum * velocity[i] + fresh * g;
-      velocity[i] = v;
-      direction = kind == Velocity::kNesterov ? g + momentum * v : v;
-    }
-    const float updated = w[i] - lr * direction;
+  for (std::int64_t i = 0; i < k.n; ++i) {
+    const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
+    float updated = 0;
+    if constexpr (kind == Velocity::kNone) updated = kernels::sgd_element(k, w[i], g);
+    if constexpr (kind == Velocity::kPlain)
+      updated = kernels::sgd_momentum_element<Momentum::kPlain>(k, w[i], g, velocity[i]);
+    if constexpr (kind == Velocity::kNesterov)
+      updated = kernels::sgd_momentum_element<Momentum::kNesterov>(k, w[i], g, velocity[i]);
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }
@@ -123,17 +111,11 @@ template <Low low>
   float* __restrict mean = a.mean;
   float* __restrict mean_square = a.mean_square;
   std::uint16_t* __restrict copy = a.low;
-  const AdamArguments k = a;  // the compiler may keep these in registers: nothing points to them
+  const AdamArguments k = a;
 #pragma omp simd
   for (std::int64_t i = 0; i < k.n; ++i) {
-    const float g =
-        unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value) + k.weight_decay * w[i];
-    const float m = mean[i] + k.one_minus_beta1 * (g - mean[i]);
-    const float v = k.beta2 * mean_square[i] + k.one_minus_beta2 * g * g;
-    mean[i] = m;
-    mean_square[i] = v;
-    const float divisor = without_zero(std::sqrt(v) / k.root_correction + k.eps);
-    const float updated = (w[i] * k.keep - k.step_size * m / divisor) * k.keep_after;
+    const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
+    const float updated = kernels::adam_element(k, w[i], g, mean[i], mean_square[i]);
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }
@@ -154,13 +136,8 @@ template <Low low>
   const AdagradArguments k = a;
 #pragma omp simd
   for (std::int64_t i = 0; i < k.n; ++i) {
-    const float g =
-        unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value) + k.weight_decay * w[i];
-    const float s = sum[i] + g * g;
-    sum[i] = s;
-    const float divisor = without_zero(std::sqrt(s) + k.eps);
-    // g / divisor alone would be g where the divisor is 1, and GCC 12 makes a branch of that.
-    const float updated = w[i] - k.lr * g / divisor;
+    const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
+    const float updated = kernels::adagrad_element(k, w[i], g, sum[i]);
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }
@@ -172,12 +149,6 @@ template <Low low>
   adagrad_loop<Low::kNone>(a);
 }
 
-// What a weight w with moments m and v is to move by, before rate and trust ratio.
-[[gnu::always_inline]] inline float lamb_update(const LambArguments& k, float w, float m, float v) {
-  const float divisor = without_zero(std::sqrt(v) / k.root_correction + k.eps);
-  return m * k.mean_correction / divisor + k.weight_decay * w;
-}
-
 [[gnu::always_inline]] inline LambNorms lamb_moments_body(const LambArguments& a) {
   const float* __restrict w = a.w;
   const float* __restrict grad = a.g;
@@ -187,11 +158,9 @@ template <Low low>
   double weights[kLanes] = {}, updates[kLanes] = {};
   const auto element = [&](std::int64_t i, std::int64_t lane) __attribute__((always_inline)) {
     const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
-    const float m = mean[i] + k.one_minus_beta1 * (g - mean[i]);
-    const float v = k.beta2 * mean_square[i] + k.one_minus_beta2 * g * g;
-    mean[i] = m;
-    mean_square[i] = v;
-    const auto update = static_cast<double>(lamb_update(k, w[i], m, v));
+    kernels::lamb_moments(k, g, mean[i], mean_square[i]);
+    const auto update =
+        static_cast<double>(kernels::lamb_update(k, w[i], mean[i], mean_square[i]));
     const auto weight = static_cast<double>(w[i]);
     weights[lane] += weight * weight;
     updates[lane] += update * update;
@@ -214,7 +183,7 @@ template <Low low>
   const LambArguments k = a;
 #pragma omp simd
   for (std::int64_t i = 0; i < k.n; ++i) {
-    const float updated = w[i] - k.rate * lamb_update(k, w[i], mean[i], mean_square[i]);
+    const float updated = w[i] - k.rate * kernels::lamb_update(k, w[i], mean[i], mean_square[i]);
     w[i] = updated;
     store_low<low>(copy, i, updated);
   }
@@ -230,7 +199,7 @@ template <Low low>
                                                 const float* __restrict w, float share,
                                                 std::int64_t n) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) average[i] += share * (w[i] - average[i]);
+  for (std::int64_t i = 0; i < n; ++i) average[i] = kernels::averaged(average[i], w[i], share);
 }
 
 template <Low low>

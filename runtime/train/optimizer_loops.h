@@ -5,11 +5,12 @@
 #include <cstdint>
 
 #include "compiler/support/dtype.h"
+#include "kernels/formulas/optimizer.h"
 
 namespace mezzo::runtime {
 
 // Loops over n elements; all numbers are float32; optimizer.h has the formulas.
-struct SgdArguments {
+struct SgdArguments : kernels::SgdCoefficients {
   float* w;
   const float* g;
   float* velocity;  // null without momentum
@@ -17,12 +18,9 @@ struct SgdArguments {
   DType low_dtype;  // kNone: no copy
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;  // clip_value: infinity for none
-  float lr, weight_decay, momentum;
-  float fresh;  // factor of the gradient in the velocity: 1 - dampening, 1 at the first step
-  bool nesterov;
 };
 
-struct AdamArguments {
+struct AdamArguments : kernels::AdamCoefficients {
   float* w;
   const float* g;
   float* mean;
@@ -31,16 +29,9 @@ struct AdamArguments {
   DType low_dtype;
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;
-  float weight_decay;  // added to the gradient (Adam)
-  float keep;          // factor on the weight before the update (AdamW): 1 - lr wd, else 1
-  float keep_after;    // the same after it (the HuggingFace form of AdamW), else 1
-  float one_minus_beta1, beta2, one_minus_beta2;
-  float step_size;        // lr / (1 - beta1^t)
-  float root_correction;  // sqrt(1 - beta2^t)
-  float eps;
 };
 
-struct AdagradArguments {
+struct AdagradArguments : kernels::AdagradCoefficients {
   float* w;
   const float* g;
   float* sum;  // of squared gradients
@@ -48,10 +39,9 @@ struct AdagradArguments {
   DType low_dtype;
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;
-  float lr, weight_decay, eps;
 };
 
-struct LambArguments {
+struct LambArguments : kernels::LambCoefficients {
   float* w;
   const float* g;
   float* mean;
@@ -60,11 +50,6 @@ struct LambArguments {
   DType low_dtype;
   std::int64_t n;
   float inverse_scale, clip_factor, clip_value;
-  float weight_decay;
-  float one_minus_beta1, beta2, one_minus_beta2;
-  float mean_correction;  // 1 / (1 - beta1^t)
-  float root_correction;  // sqrt(1 - beta2^t)
-  float eps;
   float rate;  // lr x trust ratio
 };
 
