@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/rows.h"
+#include "runtime/cuda/training.h"
 
 namespace mezzo::runtime::cuda {
 namespace {
@@ -167,6 +168,11 @@ class CudaDevice : public Device {
     auto graph = std::make_unique<Graph>(stream_, counts_);
     MEZZO_RETURN_IF_ERROR(graph->end_capture());
     return std::unique_ptr<DeviceGraph>(std::move(graph));
+  }
+
+  StatusOr<std::unique_ptr<DeviceTraining>> create_training(
+      const DeviceTrainingSpec& spec) override {
+    return cuda::create_training(*this, stream_, counts_, spec);
   }
 
  private:

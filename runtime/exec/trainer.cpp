@@ -92,16 +92,30 @@ void Trainer::apply(const GradientStats& stats) {
   }
 }
 
-StatusOr<StepMetrics> Trainer::step() {
+// A step that cannot be run to its end leaves running statistics as they were before.
+Status Trainer::run_micro_batches(double& loss_sum) {
+  snapshot_states();
+  for (std::int64_t i = 0; i < options_.accumulate; ++i) {
+    const Status status = run_micro_batch(i, loss_sum);
+    if (status.ok()) continue;
+    restore_states();
+    return status;
+  }
+  return ok_status();
+}
+
+StatusOr<StepMetrics> Trainer::step(std::int64_t last) {
+  return device_ == nullptr ? host_step() : device_step(std::max(last, step_ + 1));
+}
+
+StatusOr<StepMetrics> Trainer::host_step() {
   const auto start = std::chrono::steady_clock::now();
   StepMetrics metrics;
   metrics.step = ++step_;
   metrics.loss_scale = scaler_.scale();
   metrics.lr = schedule_.rate(units_.front().optimizer.applied_steps());
-  snapshot_states();
   double loss_sum = 0;
-  for (std::int64_t i = 0; i < options_.accumulate; ++i)
-    MEZZO_RETURN_IF_ERROR(run_micro_batch(i, loss_sum));
+  MEZZO_RETURN_IF_ERROR(run_micro_batches(loss_sum));
   metrics.loss = static_cast<float>(loss_sum / static_cast<double>(options_.accumulate));
   if (step_ == options_.save_gradients_step) MEZZO_RETURN_IF_ERROR(save_gradients());
   const GradientStats stats = measure(metrics);
@@ -134,7 +148,7 @@ Status Trainer::save_gradients() const {
   for (const proto::Parameter& p : plan.parameters()) {
     if (p.gradient() < 0) continue;
     const float* scaled =
-        options_.accumulate > 1 ? accumulators_[n].data() : executor_.data_as<float>(p.gradient());
+        accumulators_.empty() ? executor_.data_as<float>(p.gradient()) : accumulators_[n].data();
     ++n;
     const std::vector<std::int64_t> shape(p.logical_dims().begin(), p.logical_dims().end());
     const auto& padded = plan.tensors(p.gradient()).dims();

@@ -11,9 +11,15 @@
 // stands at its own place in the schedule; the scale moves once, by the OR of all; running
 // statistics are kept only if none overflowed; and the global norm is that of the gradients whose
 // optimizers step (PyTorch's clip_grad_norm_ would let one inf set all others' gradients to 0).
+//
+// On a device all of this happens there: see device_training.h. The executor's host buffers and the
+// optimizers then hold what the device held when somebody last asked: save(), evaluate() with
+// averages and all_optimizers() ask.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +28,7 @@
 #include <vector>
 
 #include "compiler/support/status.h"
+#include "runtime/exec/device_steps.h"
 #include "runtime/exec/executor.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data.h"
@@ -60,6 +67,7 @@ struct TrainerOptions {
   // What the model has besides parameters and states, for checkpoints. The bytes outlive the
   // trainer.
   std::vector<FixedTensor> fixed;
+  bool graphs = true;  // on a device: capture steps where they can be
 };
 
 struct Evaluation {
@@ -77,7 +85,10 @@ class Trainer {
   // One optimizer step. InvalidArgument: a wrong value in the data, or training cannot go on; the
   // message says which gradient was the first to hold inf or NaN. Weights and state are then those
   // of the step before.
-  StatusOr<StepMetrics> step();
+  //
+  // A device starts on the steps after it, up to number `last`, before this one's metrics are here;
+  // nothing but step() may be called until step `last` has been returned. 0: on none.
+  StatusOr<StepMetrics> step(std::int64_t last = 0);
   // Of the last step that ran to its end, be it to an error for an overflow.
   const StepMetrics& last_step() const { return last_step_; }
 
@@ -95,12 +106,15 @@ class Trainer {
   const LossScaler& loss_scaler() const { return scaler_; }
   // The first, of the parameters in no group if there are any.
   Optimizer& optimizer() { return units_.front().optimizer; }
-  // All of them, in the order of optimizers(). They belong to the trainer.
-  std::vector<Optimizer*> all_optimizers();
+  // All of them, in the order of optimizers(), to be looked at or changed. They belong to the
+  // trainer.
+  StatusOr<std::vector<Optimizer*>> all_optimizers();
   // Name ("adamw", "sgd:critic") and applied steps of each.
   std::vector<OptimizerProgress> optimizers() const;
   // Optimizer state, gradient accumulators and the like, which lie in no arena of the plan.
   std::uint64_t state_bytes();
+  // On a device, why steps are launched call by call instead of as a graph; empty if they are not.
+  std::string why_no_graph() const;
 
  private:
   Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,
@@ -108,6 +122,8 @@ class Trainer {
   Status bind();
   Status make_optimizers();
   Status check_batches(const Dataset& data) const;
+  StatusOr<StepMetrics> host_step();
+  Status run_micro_batches(double& loss_sum);
   Status run_micro_batch(std::int64_t index, double& loss_sum);
   void accumulate_gradients(bool first);
   // Pass 1 of all optimizers; sets the flags of those that skip, and `metrics`' norm and flags.
@@ -116,7 +132,9 @@ class Trainer {
   Status check_overflow(const StepMetrics& metrics) const;
   Status no_progress() const;
   std::string overflow_cause() const;
+  std::vector<Optimizer::BadGradient> bad_gradients(std::size_t unit) const;
   std::vector<OptimizerParameter> optimizer_parameters();
+  Status swap_averages();
   StatusOr<Evaluation> evaluate_weights(const std::string& data_path);
   std::vector<PaddedTensor> optimizer_tensors();
   std::vector<PaddedTensor> average_tensors();
@@ -126,6 +144,18 @@ class Trainer {
   void restore_states();
   void advance_states();
   Status save_gradients() const;
+
+  // trainer_device.cpp
+  DeviceTrainingSpec device_spec() const;
+  StatusOr<StepMetrics> device_step(std::int64_t last);
+  StatusOr<StepMetrics> finish_step(const kernels::StepRecord& record);
+  Status launch_until(std::int64_t last);
+  Status drain();
+  Status upload_weights();
+  Status to_device();
+  Status to_host();
+  Status download_gradients();
+  std::vector<HostParameter> host_parameters();
 
   // An optimizer and what a step finds of it.
   struct Unit {
@@ -141,6 +171,9 @@ class Trainer {
     std::vector<float> before;  // at the start of the step
   };
 
+  // Which of host and device holds weights and state that the other has not.
+  enum class Newer { kHost, kDevice, kNeither };
+
   Executor& executor_;
   Dataset& data_;
   TrainerOptions options_;
@@ -153,6 +186,14 @@ class Trainer {
   StepMetrics last_step_;
   std::int64_t step_ = 0;
   std::uint64_t draws_ = 0;  // random counter: one per micro-batch
+
+  std::unique_ptr<DeviceSteps> device_;  // null: the CPU
+  Newer newer_ = Newer::kHost;
+  Status launch_error_ = ok_status();  // told once the steps before are finished
+  // Of the data, after the last step that is finished and after each in flight.
+  std::int64_t finished_position_ = 0;
+  std::deque<std::int64_t> launched_positions_;
+  std::chrono::steady_clock::time_point finished_at_;
 };
 
 // What the plan's inputs expect of a data set.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "compiler/support/text.h"
 #include "runtime/exec/trainer.h"
@@ -32,6 +33,22 @@ int gradient_of(const proto::Plan& plan, const std::string& parameter) {
 
 }  // namespace
 
+// Of the step that was just taken.
+std::vector<Optimizer::BadGradient> Trainer::bad_gradients(std::size_t unit) const {
+  if (device_ == nullptr) return units_[unit].optimizer.bad_gradients();
+  std::vector<Optimizer::BadGradient> result;
+  if (!units_[unit].overflow) return result;  // of those alone the device has counted
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < unit; ++i) first += units_[i].optimizer.parameters().size();
+  const auto counts = device_->training().bad_gradients();
+  if (!counts.ok()) return result;
+  for (std::size_t i = 0; i < units_[unit].optimizer.parameters().size(); ++i) {
+    const DeviceTraining::BadCount& count = (*counts)[first + i];
+    if (count.infs + count.nans > 0) result.push_back({i, count.infs, count.nans});
+  }
+  return result;
+}
+
 // "gradients of 3 of 8 parameters hold inf or NaN, the first in the backward pass that of 'fc2.w'
 // (group '^fc2', 4 inf, 0 NaN of 64 elements)". Where every gradient is finite and only unscaling
 // or the norm is not, it says so.
@@ -40,10 +57,11 @@ std::string Trainer::overflow_cause() const {
   std::size_t bad_count = 0, all = 0;
   int first_step = -1;
   std::string first;
-  for (const Unit& unit : units_) {
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    const Unit& unit = units_[index];
     for (const OptimizerParameter& parameter : unit.optimizer.parameters())
       all += unit.optimizer.groups()[static_cast<std::size_t>(parameter.group)].frozen ? 0 : 1;
-    for (const Optimizer::BadGradient& bad : unit.optimizer.bad_gradients()) {
+    for (const Optimizer::BadGradient& bad : bad_gradients(index)) {
       const OptimizerParameter& parameter = unit.optimizer.parameters()[bad.parameter];
       ++bad_count;
       const int step = producing_step(plan, gradient_of(plan, parameter.name));

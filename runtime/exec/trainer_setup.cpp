@@ -148,7 +148,7 @@ std::vector<OptimizerParameter> Trainer::optimizer_parameters() {
     parameter.elems = elems(executor_, p.master());
     parameter.master = executor_.data_as<float>(p.master());
     parameter.grad = executor_.data_as<float>(p.gradient());
-    if (options_.accumulate > 1) {
+    if (options_.accumulate > 1 && executor_.device() == nullptr) {
       accumulators_.emplace_back(static_cast<std::size_t>(parameter.elems), 0.0F);
       parameter.grad = accumulators_.back().data();
     }
@@ -199,7 +199,11 @@ Status Trainer::bind() {
     }
     states_.push_back(
         {executor_.data_as<float>(state.tensor()), executor_.data_as<float>(state.next()),
-         std::vector<float>(static_cast<std::size_t>(elems(executor_, state.tensor())))});
+         std::vector<float>(static_cast<std::size_t>(
+             executor_.device() == nullptr ? elems(executor_, state.tensor()) : 0))});
+  }
+  if (executor_.device() != nullptr) {
+    MEZZO_ASSIGN_OR_RETURN(device_, DeviceSteps::create(executor_, device_spec(), options_.graphs));
   }
   return ok_status();
 }

@@ -81,7 +81,9 @@ std::vector<PaddedTensor> Trainer::average_tensors() {
   return tensors;
 }
 
-std::vector<Optimizer*> Trainer::all_optimizers() {
+StatusOr<std::vector<Optimizer*>> Trainer::all_optimizers() {
+  MEZZO_RETURN_IF_ERROR(to_host());
+  newer_ = Newer::kHost;  // as the caller may change them
   std::vector<Optimizer*> all;
   for (Unit& unit : units_) all.push_back(&unit.optimizer);
   return all;
@@ -93,11 +95,19 @@ std::vector<OptimizerProgress> Trainer::optimizers() const {
   return progress;
 }
 
+// On the host, and then on the device as well.
+Status Trainer::swap_averages() {
+  for (Unit& unit : units_) unit.optimizer.swap_averages();
+  return upload_weights();
+}
+
 StatusOr<Evaluation> Trainer::evaluate(const std::string& data_path, bool with_average) {
+  MEZZO_RETURN_IF_ERROR(to_device());
   if (!with_average) return evaluate_weights(data_path);
-  for (Unit& unit : units_) unit.optimizer.swap_averages();
+  MEZZO_RETURN_IF_ERROR(to_host());
+  MEZZO_RETURN_IF_ERROR(swap_averages());
   StatusOr<Evaluation> result = evaluate_weights(data_path);
-  for (Unit& unit : units_) unit.optimizer.swap_averages();
+  MEZZO_RETURN_IF_ERROR(swap_averages());
   return result;
 }
 
@@ -119,7 +129,12 @@ StatusOr<Evaluation> Trainer::evaluate_weights(const std::string& data_path) {
   HitCount total;
   for (std::int64_t done = 0; done < data.samples(); done += batch) {
     data.next(input_buffers_);
+    for (const proto::Port& port : plan.inputs())
+      MEZZO_RETURN_IF_ERROR(executor_.upload(port.tensor()));
     MEZZO_RETURN_IF_ERROR(executor_.run(proto::PHASE_EVALUATE));
+    MEZZO_RETURN_IF_ERROR(executor_.wait());
+    MEZZO_RETURN_IF_ERROR(executor_.download(plan.training().evaluate_loss()));
+    if (ports) MEZZO_RETURN_IF_ERROR(executor_.download(ports->scores));
     // The last batch wraps around: its loss would count samples twice, unless it is all there is.
     const std::int64_t fresh = std::min(batch, data.samples() - done);
     if (fresh == batch || full_batches == 0) {
@@ -138,6 +153,7 @@ StatusOr<Evaluation> Trainer::evaluate_weights(const std::string& data_path) {
 }
 
 std::uint64_t Trainer::state_bytes() {
+  if (device_ != nullptr) return device_->training().bytes();
   std::size_t elems = 0;
   for (Unit& unit : units_) {
     for (const Optimizer::State& state : unit.optimizer.states()) elems += state.values.size();
@@ -149,6 +165,7 @@ std::uint64_t Trainer::state_bytes() {
 }
 
 Status Trainer::save(const std::string& folder) {
+  MEZZO_RETURN_IF_ERROR(to_host());
   TrainingState state;
   state.step = step_;
   state.applied_steps = units_.front().optimizer.applied_steps();
@@ -210,6 +227,9 @@ Status Trainer::check_same_run(const std::string& folder, const Checkpoint& chec
 Status Trainer::resume(const std::string& folder) {
   MEZZO_ASSIGN_OR_RETURN(const Checkpoint checkpoint, load_checkpoint(folder));
   MEZZO_RETURN_IF_ERROR(check_same_run(folder, checkpoint));
+  if (device_ != nullptr && device_->in_flight() > 0)
+    return internal_error("training steps are in flight");
+  newer_ = Newer::kHost;
   const TrainingState& saved = checkpoint.state;
   for (std::size_t i = 0; i < units_.size(); ++i) {
     units_[i].optimizer.set_applied_steps(

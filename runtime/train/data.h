@@ -57,6 +57,8 @@ class Dataset {
 
   // Samples given out since the start of training.
   std::int64_t position() const { return position_; }
+  // Back to where position() was: the same samples come again. REQUIRES: position >= 0.
+  void rewind(std::int64_t position) { seek(position); }
 
   // Position, order and sample count. load() refuses a state that was saved with other data,
   // another seed or order, as the run would not continue but mix two.

@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(All, Resume,
                                          Case{runtime::OptimizerKind::kAdamW, "fp32", true},
                                          Case{runtime::OptimizerKind::kLamb, "fp16", true}),
                          [](const auto& info) {
-                           return std::string(optimizer_name(info.param.optimizer)) + "_" +
+                           return std::string(runtime::optimizer_name(info.param.optimizer)) + "_" +
                                   info.param.precision + (info.param.groups ? "_groups" : "");
                          });
 

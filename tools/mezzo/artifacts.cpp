@@ -97,10 +97,10 @@ TensorRef zeros_like(const Tensor& tensor) {
 }
 
 // ONNX Runtime wants the state of every parameter or of none. Frozen ones have had no gradient.
-OrtOptimizerGroup current_state(const OrtCheckpoint& checkpoint, runtime::Trainer& trainer) {
+StatusOr<OrtOptimizerGroup> current_state(const OrtCheckpoint& checkpoint, runtime::Trainer& trainer) {
   OrtOptimizerGroup group;
   if (!checkpoint.groups.empty()) group.name = checkpoint.groups.front().name;
-  const std::vector<runtime::Optimizer*> optimizers = trainer.all_optimizers();
+  MEZZO_ASSIGN_OR_RETURN(const auto optimizers, trainer.all_optimizers());
   group.initial_lr = static_cast<float>(optimizers.front()->groups().front().lr);
   group.step = optimizers.front()->applied_steps();
   std::map<std::pair<std::string, std::string_view>, std::span<const float>> states;
@@ -233,7 +233,8 @@ Status restore_optimizer(const Artifacts& artifacts, runtime::Trainer& trainer) 
   }
   std::map<std::string, const OrtParameterState*> by_name;
   for (const OrtParameterState& state : group.parameters) by_name[state.parameter] = &state;
-  for (runtime::Optimizer* optimizer : trainer.all_optimizers()) {
+  MEZZO_ASSIGN_OR_RETURN(const auto optimizers, trainer.all_optimizers());
+  for (runtime::Optimizer* optimizer : optimizers) {
     optimizer->set_applied_steps(group.step);
     if (by_name.empty()) continue;
     MEZZO_RETURN_IF_ERROR(
@@ -259,6 +260,7 @@ Status check_export_place(const std::string& path) {
 Status export_checkpoint(const Artifacts& artifacts, runtime::Executor& executor,
                          runtime::Trainer& trainer, const std::string& path) {
   OrtCheckpoint checkpoint = artifacts.checkpoint;
+  MEZZO_ASSIGN_OR_RETURN(auto state, current_state(checkpoint, trainer));
   const std::map<std::string, TensorRef> tensors = current_tensors(executor);
   for (auto* list : {&checkpoint.trained, &checkpoint.frozen}) {
     for (CheckpointTensor& tensor : *list) {
@@ -266,7 +268,7 @@ Status export_checkpoint(const Artifacts& artifacts, runtime::Executor& executor
       if (found != tensors.end()) tensor.tensor = found->second;
     }
   }
-  checkpoint.groups = {current_state(checkpoint, trainer)};
+  checkpoint.groups = {std::move(state)};
   return save_ort_checkpoint(checkpoint, path);
 }
 

@@ -46,6 +46,7 @@ struct TrainCommand {
   StatusOr<runtime::Dataset> open_data(const proto::Plan& plan);
   Status train(const Compiled& compiled, runtime::Executor& executor, runtime::Trainer& session,
                RunFolder& folder);
+  std::int64_t next_stop(std::int64_t done) const;
   Status stopped(runtime::Trainer& session, const Status& why, runtime::MetricsWriter& metrics,
                  const RunFolder& folder) const;
   Status add_evaluation(runtime::Trainer& session, nlohmann::json& summary) const;
@@ -238,7 +239,7 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   double elapsed_s = 0;
   float last_loss = std::numeric_limits<float>::quiet_NaN();
   while (session.steps_done() < options.steps) {
-    const StatusOr<runtime::StepMetrics> step = session.step();
+    const StatusOr<runtime::StepMetrics> step = session.step(next_stop(session.steps_done()));
     if (!step.ok()) {
       progress.finish();
       if (metrics && session.last_step().step == session.steps_done())
@@ -259,8 +260,7 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
     progress.update({step->step, static_cast<double>(step->loss),
                      static_cast<double>(session.loss_scaler().scale()), session.skipped_steps(),
                      done * options.batch_size * options.trainer.accumulate, elapsed_s});
-    const bool due = options.save_every > 0 && step->step % options.save_every == 0 &&
-                     step->step < options.steps;
+    const bool due = step->step == next_stop(step->step - 1) && step->step < options.steps;
     if (due) MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
   }
   progress.finish();
@@ -272,6 +272,13 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
                                             named.empty() ? folder.file("ort_checkpoint") : named));
   }
   return finish(executor, session, compiled, folder, step_ms, last_loss);
+}
+
+// The next step after which a checkpoint is saved: the last, or one of every --save-every.
+std::int64_t TrainCommand::next_stop(std::int64_t done) const {
+  if (options.save_every <= 0) return options.steps;
+  const std::int64_t left = options.save_every - done % options.save_every;
+  return left < options.steps - done ? done + left : options.steps;
 }
 
 // Training cannot go on; the weights are those of the step before, and worth keeping.

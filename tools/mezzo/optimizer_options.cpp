@@ -125,7 +125,7 @@ Status UpdateOptions::read(runtime::TrainerOptions& trainer, bool model_may_choo
 
 // An option for another optimizer than those in use is most likely a slip.
 Status UpdateOptions::check_used(const runtime::OptimizerGroup& base) const {
-  std::vector<std::string> kinds = {std::string(optimizer_name(base.kind))};
+  std::vector<std::string> kinds = {std::string(runtime::optimizer_name(base.kind))};
   for (const GroupRule& rule : rules_) {
     if (const auto kind = rule.settings.find("optimizer"); kind != rule.settings.end())
       kinds.push_back(kind->second);

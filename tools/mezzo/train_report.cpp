@@ -71,7 +71,7 @@ nlohmann::json groups_json(const std::vector<runtime::ParameterGroup>& groups) {
     if (group.settings.frozen) {
       row["frozen"] = true;
     } else {
-      row["optimizer"] = std::string(optimizer_name(group.settings.kind));
+      row["optimizer"] = std::string(runtime::optimizer_name(group.settings.kind));
       if (!group.instance.empty()) row["instance"] = printable(group.instance);
       row["lr"] = group.settings.lr;
       row["weight_decay"] = group.settings.weight_decay;
