@@ -1,7 +1,7 @@
 // Weights, optimizer state, low-precision copies and moving averages in one pass over the trained
 // parameters; LAMB in two, with the norms between them. Compiled without fused multiply-add: the
 // elements are those of the CPU, bit by bit.
-#include <limits>
+#include <cmath>
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/update_common.h"
@@ -20,8 +20,7 @@ __device__ PieceStep piece_step(const TrainingTables& tables, const TrainingPara
   PieceStep step;
   step.inverse_scale = control.inverse_scale;
   step.clip_factor = control.clip_factor;
-  step.clip_value = tables.clip_value > 0 ? static_cast<float>(tables.clip_value)
-                                          : std::numeric_limits<float>::infinity();
+  step.clip_value = tables.clip_value > 0 ? static_cast<float>(tables.clip_value) : HUGE_VALF;
   const bool first = control.progress.applied_steps[parameter.optimizer] == 1;
   step.average_share = first ? 1.0F : static_cast<float>(1.0 - tables.average_decay);
   return step;

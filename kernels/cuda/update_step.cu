@@ -8,7 +8,7 @@
 
 namespace mezzo::kernels::cuda {
 
-inline constexpr int kDecideThreads = 512;
+inline constexpr int kDecideThreads = 256;  // it takes many registers
 
 // One thread. Sets what the phases read.
 __global__ void begin_micro(TrainingTables tables) {
@@ -167,7 +167,7 @@ __device__ void set_coefficients(const TrainingTables& tables, int index) {
 }  // namespace
 
 // One block.
-__global__ void decide_update(TrainingTables tables) {
+__global__ void __launch_bounds__(kDecideThreads) decide_update(TrainingTables tables) {
   __shared__ int halted;
   if (threadIdx.x == 0) halted = tables.control->halted;
   __syncthreads();

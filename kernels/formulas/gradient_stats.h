@@ -2,8 +2,8 @@
 // their global L2 norm.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
-#include <limits>
 
 #include "kernels/formulas/host_device.h"
 
@@ -19,8 +19,7 @@ struct GradientStats {
   // `inverse_scale` = 1 / loss scale. Also true where unscaling by a factor over 1 leaves float32's
   // range.
   MEZZO_HD bool found_inf(float inverse_scale) const {
-    constexpr double kLargest = std::numeric_limits<float>::max();
-    return !(norm(inverse_scale) <= kLargest);
+    return !(norm(inverse_scale) <= static_cast<double>(FLT_MAX));
   }
   // Norm of the unscaled gradients, before clipping.
   MEZZO_HD double norm(float inverse_scale) const {

@@ -1,8 +1,8 @@
 // The transitions of the loss scale: see runtime/train/loss_scaler.h, which documents them.
 #pragma once
 
+#include <cfloat>
 #include <cstdint>
-#include <limits>
 
 #include "kernels/formulas/host_device.h"
 
@@ -52,9 +52,8 @@ MEZZO_HD inline void back_off(const LossScalerOptions& options, LossScaleState& 
 }
 
 MEZZO_HD inline void grow(const LossScalerOptions& options, LossScaleState& state) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
   const double grown = static_cast<double>(state.scale) * options.growth_factor;
-  if (grown <= kLargest) {  // GradScaler too refuses growth beyond float32
+  if (grown <= static_cast<double>(FLT_MAX)) {  // GradScaler too refuses growth beyond float32
     state.scale = static_cast<float>(options.max_scale < grown ? options.max_scale : grown);
   }
 }
