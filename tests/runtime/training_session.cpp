@@ -4,8 +4,14 @@
 
 #include "model_text.h"
 #include "runtime/io/npz.h"
+#include "tests/support/status_test.h"
 
 namespace mezzo::test {
+
+std::shared_ptr<runtime::Device>& session_device() {
+  static std::shared_ptr<runtime::Device> device;
+  return device;
+}
 
 cli::CompileOptions compile_options(const SessionOptions& options) {
   cli::CompileOptions compile;
@@ -19,6 +25,7 @@ cli::CompileOptions compile_options(const SessionOptions& options) {
   compile.policy.force_fp32 = options.precision == "fp32";
   compile.policy.low = options.precision == "bf16" ? DType::kBFloat16 : DType::kFloat16;
   compile.policy.assign = options.assign;
+  if (session_device() != nullptr) compile.device = DeviceKind::kCuda;
   return compile;
 }
 
@@ -46,7 +53,8 @@ Status Session::compile(const std::string& model) {
   MEZZO_ASSIGN_OR_RETURN(compiled_, cli::compile_model(model, compile_options(options_)));
   MEZZO_ASSIGN_OR_RETURN(
       executor_, runtime::Executor::create(compiled_.plan(), cli::weights_of(compiled_.draft),
-                                           {options_.trainer.threads, options_.backend, false}));
+                                           {options_.trainer.threads, options_.backend, false,
+                                            session_device()}));
   return ok_status();
 }
 
@@ -93,8 +101,9 @@ Status Session::write_data(const proto::Plan& plan) {
 
 std::vector<runtime::StepMetrics> Session::steps(int count) {
   std::vector<runtime::StepMetrics> metrics;
+  const std::int64_t last = trainer_->steps_done() + count;
   for (int i = 0; i < count; ++i) {
-    StatusOr<runtime::StepMetrics> step = trainer_->step();
+    StatusOr<runtime::StepMetrics> step = trainer_->step(last);
     if (!step.ok()) {
       ADD_FAILURE() << step.status().message();
       break;
@@ -105,6 +114,7 @@ std::vector<runtime::StepMetrics> Session::steps(int count) {
 }
 
 std::vector<float> Session::tensor(int index) const {
+  EXPECT_THAT(executor_->download(index), IsOk());
   const float* values = executor_->data_as<float>(index);
   return {values, values + executor_->bytes(index) / sizeof(float)};
 }

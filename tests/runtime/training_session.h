@@ -35,6 +35,10 @@ struct SessionOptions {
   std::int64_t classes = 3;  // labels are drawn from 0 .. classes - 1
 };
 
+// Where sessions train; null: on the CPU. A program that runs these tests on a device sets it before
+// main().
+std::shared_ptr<runtime::Device>& session_device();
+
 cli::CompileOptions compile_options(const SessionOptions& options);
 
 class Session {
@@ -48,7 +52,8 @@ class Session {
                                                        const std::string& data,
                                                        SessionOptions options);
 
-  // Metrics of `count` steps; the test fails at the first error.
+  // Metrics of `count` steps; the test fails at the first error. On a device later ones are on
+  // their way while the first are looked at.
   std::vector<runtime::StepMetrics> steps(int count);
 
   runtime::Executor& executor() { return *executor_; }
@@ -58,7 +63,7 @@ class Session {
   const std::string& data_path() const { return data_path_; }
   std::string file(const std::string& name) const { return dir_.file(name); }
 
-  // Physical contents.
+  // Physical contents, from where training happens.
   std::vector<float> tensor(int index) const;
   std::vector<float> master(const std::string& name) const;
   const proto::Parameter* parameter(const std::string& name) const;
