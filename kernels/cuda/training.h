@@ -28,7 +28,8 @@ struct TrainingParameter {
   const float* gradient = nullptr;  // as the backward phase leaves it
   float* sum = nullptr;             // over micro-batches; null with one
   std::uint16_t* low = nullptr;
-  float* first = nullptr;  // optimizer state, as OptimizerParameter has it; null where there is none
+  float* first =
+      nullptr;  // optimizer state, as OptimizerParameter has it; null where there is none
   float* second = nullptr;
   float* average = nullptr;
   std::int32_t group = 0;

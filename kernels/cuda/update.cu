@@ -34,9 +34,8 @@ __device__ void store_weights(const TrainingParameter& parameter, const PieceSte
   if (parameter.average == nullptr) return;
   Quad average = load_quad(parameter.average + offset, count);
   for (int i = 0; i < kQuad; ++i) {
-    average.at[i] = step.average_share == 1.0F
-                        ? w.at[i]
-                        : averaged(average.at[i], w.at[i], step.average_share);
+    average.at[i] =
+        step.average_share == 1.0F ? w.at[i] : averaged(average.at[i], w.at[i], step.average_share);
   }
   store_quad(parameter.average + offset, average, count);
 }
@@ -55,9 +54,9 @@ __device__ void update_piece(const TrainingTables& tables, const TrainingPiece& 
     if (parameter.second != nullptr) second = load_quad(parameter.second + offset, count);
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
-      w.at[i] = formula(
-          w.at[i], unscaled(g.at[i], step.inverse_scale, step.clip_factor, step.clip_value),
-          first.at[i], second.at[i]);
+      w.at[i] =
+          formula(w.at[i], unscaled(g.at[i], step.inverse_scale, step.clip_factor, step.clip_value),
+                  first.at[i], second.at[i]);
     }
     if (parameter.first != nullptr) store_quad(parameter.first + offset, first, count);
     if (parameter.second != nullptr) store_quad(parameter.second + offset, second, count);
@@ -122,9 +121,8 @@ __global__ void update_pieces(TrainingTables tables) {
     case OptimizerKind::kSgd: {
       const SgdCoefficients k = group.sgd;
       if (parameter.first == nullptr) {
-        return update_piece(tables, piece, parameter, [&](float w, float g, float&, float&) {
-          return sgd_element(k, w, g);
-        });
+        return update_piece(tables, piece, parameter,
+                            [&](float w, float g, float&, float&) { return sgd_element(k, w, g); });
       }
       if (k.nesterov) {
         return update_piece(tables, piece, parameter, [&](float w, float g, float& v, float&) {
@@ -194,8 +192,7 @@ Status apply_update(const TrainingTables& tables, void* stream) {
   const LaunchShape pieces = one_block_each(tables.trained_pieces);
   MEZZO_RETURN_IF_ERROR(launch<update_pieces>(pieces, stream, tables));
   if (tables.lamb_sums == nullptr) return ok_status();
-  MEZZO_RETURN_IF_ERROR(
-      launch<lamb_rates>(one_block_each(tables.parameter_count), stream, tables));
+  MEZZO_RETURN_IF_ERROR(launch<lamb_rates>(one_block_each(tables.parameter_count), stream, tables));
   return launch<lamb_weights>(pieces, stream, tables);
 }
 

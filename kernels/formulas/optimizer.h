@@ -129,8 +129,7 @@ MEZZO_HD inline AdamCoefficients adam_coefficients(const OptimizerGroup& group, 
   return k;
 }
 
-MEZZO_HD inline LambCoefficients lamb_coefficients(const OptimizerGroup& group,
-                                                   std::int64_t step) {
+MEZZO_HD inline LambCoefficients lamb_coefficients(const OptimizerGroup& group, std::int64_t step) {
   LambCoefficients k = {};
   set_moments(k, group);
   k.weight_decay = static_cast<float>(group.weight_decay);
@@ -154,8 +153,8 @@ MEZZO_HD inline float lamb_rate(double lr, float trust) {
 MEZZO_HD inline AdagradCoefficients adagrad_coefficients(const OptimizerGroup& group, double lr,
                                                          std::int64_t step) {
   AdagradCoefficients k = {};
-  k.lr = static_cast<float>(lr /
-                            (1.0 + static_cast<double>(update_count(group, step)) * group.lr_decay));
+  k.lr = static_cast<float>(
+      lr / (1.0 + static_cast<double>(update_count(group, step)) * group.lr_decay));
   k.weight_decay = static_cast<float>(group.weight_decay);
   k.eps = static_cast<float>(group.eps);
   return k;

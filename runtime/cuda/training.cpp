@@ -35,8 +35,7 @@ class CudaTraining : public DeviceTraining {
     return ok_status();
   }
 
-  Status put(const TrainingProgress& progress,
-             std::span<const HostParameter> parameters) override {
+  Status put(const TrainingProgress& progress, std::span<const HostParameter> parameters) override {
     TrainingControl control;
     control.progress = progress;
     const kernels::DeviceFault none;
@@ -88,9 +87,9 @@ class CudaTraining : public DeviceTraining {
     Arrival& arrival = arrivals_[enqueued_ % kMostInFlight];
     ++enqueued_;
     ++counts_.launches;
-    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(arrival.record->data(), tables().record,
-                                                sizeof(StepRecord), cudaMemcpyDeviceToHost,
-                                                stream_)));
+    MEZZO_RETURN_IF_ERROR(
+        check(cudaMemcpyAsync(arrival.record->data(), tables().record, sizeof(StepRecord),
+                              cudaMemcpyDeviceToHost, stream_)));
     return arrival.event.record(stream_);
   }
 

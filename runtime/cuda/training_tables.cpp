@@ -187,8 +187,7 @@ Status TrainingMemory::add_pieces(Device& device, const DeviceTrainingSpec& spec
   const auto trained = static_cast<std::uint64_t>(tables_.trained_pieces);
   constexpr std::string_view kWhat = "the optimizer's sums";
   MEZZO_ASSIGN_OR_RETURN(tables_.sums, allocate<double>(device, trained, kWhat));
-  MEZZO_ASSIGN_OR_RETURN(tables_.bad,
-                         allocate<kernels::cuda::BadCounts>(device, trained, kWhat));
+  MEZZO_ASSIGN_OR_RETURN(tables_.bad, allocate<kernels::cuda::BadCounts>(device, trained, kWhat));
   const bool lamb = std::ranges::any_of(spec.groups, [](const auto& group) {
     return group.optimizer >= 0 && group.settings.kind == kernels::OptimizerKind::kLamb;
   });
@@ -224,9 +223,8 @@ Status TrainingMemory::create(Device& device, const DeviceTrainingSpec& spec) {
     groups.push_back({group.settings, std::max(group.optimizer, 0)});
   tables_.group_count = static_cast<std::int32_t>(groups.size());
   MEZZO_ASSIGN_OR_RETURN(tables_.groups, table(device, groups));
-  MEZZO_ASSIGN_OR_RETURN(
-      tables_.group_steps,
-      allocate<kernels::cuda::GroupStep>(device, groups.size(), "the optimizer's tables"));
+  MEZZO_ASSIGN_OR_RETURN(tables_.group_steps, allocate<kernels::cuda::GroupStep>(
+                                                  device, groups.size(), "the optimizer's tables"));
   const std::vector<TrainingControl> control(1);
   MEZZO_ASSIGN_OR_RETURN(tables_.control, table(device, control));
   const std::vector<kernels::StepRecord> record(1);

@@ -197,10 +197,10 @@ Status Trainer::bind() {
     if (!is_float32(plan, state.tensor()) || !is_float32(plan, state.next())) {
       return unimplemented("state '" + state.name() + "': expected float");
     }
-    states_.push_back(
-        {executor_.data_as<float>(state.tensor()), executor_.data_as<float>(state.next()),
-         std::vector<float>(static_cast<std::size_t>(
-             executor_.device() == nullptr ? elems(executor_, state.tensor()) : 0))});
+    states_.push_back({executor_.data_as<float>(state.tensor()),
+                       executor_.data_as<float>(state.next()),
+                       std::vector<float>(static_cast<std::size_t>(
+                           executor_.device() == nullptr ? elems(executor_, state.tensor()) : 0))});
   }
   if (executor_.device() != nullptr) {
     MEZZO_ASSIGN_OR_RETURN(device_, DeviceSteps::create(executor_, device_spec(), options_.graphs));

@@ -105,8 +105,7 @@ Status validate(const LossScalerOptions& options) {
 
 LossScaler::LossScaler() { options_.mode = LossScaleMode::kOff; }
 
-LossScaler::LossScaler(const LossScalerOptions& options)
-    : options_(options) {
+LossScaler::LossScaler(const LossScalerOptions& options) : options_(options) {
   if (options.mode != LossScaleMode::kOff) state_.scale = static_cast<float>(options.init_scale);
   state_.hysteresis_left = options.hysteresis;
 }
@@ -132,7 +131,8 @@ Status LossScaler::check_progress(std::string_view cause) const {
   }
   text += ": " + (cause.empty() ? std::string("gradients hold inf or NaN") : std::string(cause));
   if (state_.nonfinite_losses > 0)
-    text += " and " + std::to_string(state_.nonfinite_losses) + " losses were not finite before scaling";
+    text += " and " + std::to_string(state_.nonfinite_losses) +
+            " losses were not finite before scaling";
   text += ". Hint: lower the learning rate, clip gradients";
   if (options_.mode != LossScaleMode::kOff) text += ", use --precision bf16";
   if (stuck && dynamic) text += ", or lower --loss-scale-min";
@@ -182,7 +182,8 @@ StatusOr<LossScaler> LossScaler::load(const json& saved) {
                          load_count(saved, "hysteresis_left", options.hysteresis));
   MEZZO_ASSIGN_OR_RETURN(scaler.state_.skipped_steps, load_count(saved, "skipped_steps", kMost));
   MEZZO_ASSIGN_OR_RETURN(scaler.state_.stuck_steps, load_count(saved, "stuck_steps", kMost));
-  MEZZO_ASSIGN_OR_RETURN(scaler.state_.nonfinite_losses, load_count(saved, "nonfinite_losses", kMost));
+  MEZZO_ASSIGN_OR_RETURN(scaler.state_.nonfinite_losses,
+                         load_count(saved, "nonfinite_losses", kMost));
   if (saved.contains("skips_in_row")) {
     MEZZO_ASSIGN_OR_RETURN(scaler.state_.skips_in_row, load_count(saved, "skips_in_row", kMost));
   }

@@ -193,7 +193,8 @@ void Optimizer::update_piece(std::size_t index, const OptimizerStep& settings, f
       break;
     }
     case OptimizerKind::kAdagrad: {
-      auto arguments = with<AdagradArguments>(kernels::adagrad_coefficients(group, lr, applied_steps_));
+      auto arguments =
+          with<AdagradArguments>(kernels::adagrad_coefficients(group, lr, applied_steps_));
       set_common(arguments, parameter, piece.begin, piece.elems, settings, clip);
       arguments.sum = parameter.first + piece.begin;
       loops.adagrad(arguments);

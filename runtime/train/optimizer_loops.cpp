@@ -159,8 +159,7 @@ template <Low low>
   const auto element = [&](std::int64_t i, std::int64_t lane) __attribute__((always_inline)) {
     const float g = unscaled(grad[i], k.inverse_scale, k.clip_factor, k.clip_value);
     kernels::lamb_moments(k, g, mean[i], mean_square[i]);
-    const auto update =
-        static_cast<double>(kernels::lamb_update(k, w[i], mean[i], mean_square[i]));
+    const auto update = static_cast<double>(kernels::lamb_update(k, w[i], mean[i], mean_square[i]));
     const auto weight = static_cast<double>(w[i]);
     weights[lane] += weight * weight;
     updates[lane] += update * update;

@@ -37,7 +37,8 @@ SessionOptions options_of(std::int64_t accumulate = 1) {
   return options;
 }
 
-std::unique_ptr<Session> open(const SessionOptions& options, const std::string& model = mlp_text()) {
+std::unique_ptr<Session> open(const SessionOptions& options,
+                              const std::string& model = mlp_text()) {
   return value_or_die(Session::open(model, options));
 }
 
@@ -67,7 +68,7 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, float
 }
 
 // Skips the test where steps of this model are not graphs.
-#define REQUIRE_GRAPHS(session)                               \
+#define REQUIRE_GRAPHS(session)                                                 \
   if (const std::string why = (session).trainer().why_no_graph(); !why.empty()) \
   GTEST_SKIP() << "no graph: " << why
 

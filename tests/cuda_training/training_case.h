@@ -41,7 +41,7 @@ struct TrainingCaseOptions {
 
 // What the phases of one micro-batch would have left behind.
 struct MicroBatch {
-  std::vector<std::vector<float>> gradients;  // by parameter, unscaled
+  std::vector<std::vector<float>> gradients;   // by parameter, unscaled
   std::vector<std::vector<float>> statistics;  // by state: the next ones
   float loss = 0;
 };

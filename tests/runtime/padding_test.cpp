@@ -173,10 +173,9 @@ TEST_P(Padding, TrainsAsWithoutInLowPrecision) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Padding,
-                         testing::Values(runtime::OptimizerKind::kSgd,
-                                         runtime::OptimizerKind::kAdamW),
-                         [](const auto& info) { return std::string(runtime::optimizer_name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    All, Padding, testing::Values(runtime::OptimizerKind::kSgd, runtime::OptimizerKind::kAdamW),
+    [](const auto& info) { return std::string(runtime::optimizer_name(info.param)); });
 
 TEST(PaddedCheckpoint, HoldsLogicalShapesAndResumesUnpadded) {
   const Case model = models()[0];

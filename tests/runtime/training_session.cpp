@@ -52,9 +52,9 @@ StatusOr<std::unique_ptr<Session>> Session::open_files(const std::string& model,
 Status Session::compile(const std::string& model) {
   MEZZO_ASSIGN_OR_RETURN(compiled_, cli::compile_model(model, compile_options(options_)));
   MEZZO_ASSIGN_OR_RETURN(
-      executor_, runtime::Executor::create(compiled_.plan(), cli::weights_of(compiled_.draft),
-                                           {options_.trainer.threads, options_.backend, false,
-                                            session_device()}));
+      executor_, runtime::Executor::create(
+                     compiled_.plan(), cli::weights_of(compiled_.draft),
+                     {options_.trainer.threads, options_.backend, false, session_device()}));
   return ok_status();
 }
 

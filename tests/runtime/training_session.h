@@ -35,8 +35,8 @@ struct SessionOptions {
   std::int64_t classes = 3;  // labels are drawn from 0 .. classes - 1
 };
 
-// Where sessions train; null: on the CPU. A program that runs these tests on a device sets it before
-// main().
+// Where sessions train; null: on the CPU. A program that runs these tests on a device sets it
+// before main().
 std::shared_ptr<runtime::Device>& session_device();
 
 cli::CompileOptions compile_options(const SessionOptions& options);

@@ -97,7 +97,8 @@ TensorRef zeros_like(const Tensor& tensor) {
 }
 
 // ONNX Runtime wants the state of every parameter or of none. Frozen ones have had no gradient.
-StatusOr<OrtOptimizerGroup> current_state(const OrtCheckpoint& checkpoint, runtime::Trainer& trainer) {
+StatusOr<OrtOptimizerGroup> current_state(const OrtCheckpoint& checkpoint,
+                                          runtime::Trainer& trainer) {
   OrtOptimizerGroup group;
   if (!checkpoint.groups.empty()) group.name = checkpoint.groups.front().name;
   MEZZO_ASSIGN_OR_RETURN(const auto optimizers, trainer.all_optimizers());

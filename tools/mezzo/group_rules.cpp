@@ -267,8 +267,8 @@ StatusOr<OptimizerGroup> GroupRule::apply(const OptimizerGroup& base, bool base_
     const Key& key = *find_key(name);
     if ((key.kinds & kind_bit(group.kind)) == 0) {
       return in_rule(
-          *this, invalid_argument("key '" + name + "': " + std::string(runtime::optimizer_name(group.kind)) +
-                                  " has none"));
+          *this, invalid_argument("key '" + name + "': " +
+                                  std::string(runtime::optimizer_name(group.kind)) + " has none"));
     }
     if (key.set != nullptr) MEZZO_RETURN_IF_ERROR(key.set(value, group));
   }
@@ -328,7 +328,8 @@ StatusOr<std::vector<runtime::ParameterGroup>> assign_groups(const std::vector<G
 
 std::string describe(const OptimizerGroup& group) {
   if (group.frozen) return "frozen";
-  std::string text = std::string(runtime::optimizer_name(group.kind)) + ", lr " + format_number(group.lr);
+  std::string text =
+      std::string(runtime::optimizer_name(group.kind)) + ", lr " + format_number(group.lr);
   if (group.kind == OptimizerKind::kSgd && group.momentum != 0) {
     text += std::string(group.nesterov ? ", Nesterov" : "") + ", momentum " +
             format_number(group.momentum);
