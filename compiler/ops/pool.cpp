@@ -15,6 +15,10 @@ using enum PadRule;
 
 StatusOr<Gradients> grad_max_pool(GradientContext& ctx) {
   MEZZO_RETURN_IF_ERROR(only_first_result(ctx));
+  // The windows, so that kernels can go from an element to those that hold it.
+  MEZZO_ASSIGN_OR_RETURN(const Window window, window_of(ctx.node, *ctx.node.operand(0), nullptr));
+  auto windows = window_attributes(window);
+  windows.emplace_back("ceil_mode", ctx.node.int_attribute("ceil_mode", 0));
   Value* indices = nullptr;
   if (ctx.node.int_attribute("storage_order", 0) != 0 && ctx.node.result(1) != nullptr) {
     // Somebody reads column-major indices, MaxPoolGrad row-major ones: pooled once more.
@@ -27,8 +31,8 @@ StatusOr<Gradients> grad_max_pool(GradientContext& ctx) {
     ctx.node.erase_attribute("storage_order");
     MEZZO_ASSIGN_OR_RETURN(indices, require_result(ctx, 1, "indices"));
   }
-  return Gradients{
-      op_like(ctx, "MaxPoolGrad", {ctx.result_grads[0], indices}, {}, *ctx.node.operand(0))};
+  return Gradients{op_like(ctx, "MaxPoolGrad", {ctx.result_grads[0], indices}, std::move(windows),
+                           *ctx.node.operand(0))};
 }
 
 StatusOr<Gradients> grad_average_pool(GradientContext& ctx) {

@@ -16,6 +16,8 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     softmax_rows,
     row_norm_grad_rows,
     batch_norm_rows,
+    pool_rows,
+    pool_grad_rows,
     row_norm_rows,
     loss_rows,
     extreme_rows,

@@ -26,6 +26,8 @@ std::span<const KernelEntry> matmul_rows();  // contractions by own kernels
 std::span<const KernelEntry> softmax_rows();
 std::span<const KernelEntry> row_norm_grad_rows();
 std::span<const KernelEntry> batch_norm_rows();
+std::span<const KernelEntry> pool_rows();
+std::span<const KernelEntry> pool_grad_rows();
 std::span<const KernelEntry> row_norm_rows();
 std::span<const KernelEntry> loss_rows();
 std::span<const KernelEntry> extreme_rows();
