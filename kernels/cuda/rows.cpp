@@ -18,6 +18,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     batch_norm_rows,
     pool_rows,
     pool_grad_rows,
+    conv_rows,
     row_norm_rows,
     loss_rows,
     extreme_rows,

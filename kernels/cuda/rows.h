@@ -28,6 +28,7 @@ std::span<const KernelEntry> row_norm_grad_rows();
 std::span<const KernelEntry> batch_norm_rows();
 std::span<const KernelEntry> pool_rows();
 std::span<const KernelEntry> pool_grad_rows();
+std::span<const KernelEntry> conv_rows();  // by own kernels
 std::span<const KernelEntry> row_norm_rows();
 std::span<const KernelEntry> loss_rows();
 std::span<const KernelEntry> extreme_rows();
