@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       pixels[k] = -1;
     }
     for_each_inside(shape.windows, window.at, shape.x, [&](Int pixel) {
-      T values[kPack];
+      T values[kPack] = {};
       load_comparable(x, plane + pixel * shape.x.pixel_step(), values);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     const Int plane = shape.x.plane(window.image, window.channel);
     T sums[kPack] = {};
     for_each_inside(shape.windows, window.at, shape.x, [&](Int pixel) {
-      T values[kPack];
+      T values[kPack] = {};
       load_packed(x, plane + pixel * shape.x.pixel_step(), values);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
