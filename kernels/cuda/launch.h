@@ -18,10 +18,19 @@ struct LaunchShape {
 
 inline constexpr std::int64_t kBlockThreads = 256;
 
+// At most `most` of the blocks that a grid would have: its kernel strides over what is left. Tests
+// allow fewer, so that small cases have several strides too.
+inline std::int64_t limit_blocks(std::int64_t blocks, std::int64_t most) {
+#ifdef MEZZO_DEVICE_SHIM
+  most = std::min(most, MEZZO_MOST_BLOCKS);
+#endif
+  return std::min(blocks, most);
+}
+
 // Blocks of kBlockThreads for `items` items, at most `most`: kernels stride over what is left.
 // REQUIRES: items > 0.
 inline LaunchShape shape_for(std::int64_t items, std::int64_t most = 1 << 16) {
-  const std::int64_t blocks = std::min(most, (items + kBlockThreads - 1) / kBlockThreads);
+  const std::int64_t blocks = limit_blocks((items + kBlockThreads - 1) / kBlockThreads, most);
   return {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(kBlockThreads)), 0};
 }
 

@@ -25,6 +25,9 @@ Counts counts();
 void set_stream_order(std::uint64_t seed);
 // The order of threads and blocks: see Order in device/grid.h.
 void set_thread_order(std::uint64_t seed);
+// The most blocks that grids of strided loops have, for kernels prepared and run from now on; 0: as
+// many as on a device.
+void set_most_blocks(std::int64_t most);
 // The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none.
 void ignore_stream_wait(std::uint64_t n);
 

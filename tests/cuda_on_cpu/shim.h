@@ -33,3 +33,6 @@
 // In a function that launches the kernel.
 #define MEZZO_REGISTER_KERNEL(kernel) \
   static_cast<void>(::cuda_on_cpu::Registration<kernel>::registered)
+
+// In launch.h.
+#define MEZZO_MOST_BLOCKS ::cuda_on_cpu::cuda_on_cpu_most_blocks()

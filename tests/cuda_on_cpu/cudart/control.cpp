@@ -3,11 +3,19 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
+#include "tests/cuda_on_cpu/cudart/environment.h"
 #include "tests/cuda_on_cpu/cudart/state.h"
+#include "tests/cuda_on_cpu/device/execution.h"
 
 namespace cuda_on_cpu {
+namespace {
+
+std::int64_t most_blocks = static_cast<std::int64_t>(environment_number("CUDA_ON_CPU_BLOCKS", 0));
+
+}  // namespace
 
 Counts counts() {
   const Call call;
@@ -22,6 +30,12 @@ void set_stream_order(std::uint64_t seed) {
 void set_thread_order(std::uint64_t seed) {
   const Call call;
   call->thread_order = seed;
+}
+
+void set_most_blocks(std::int64_t most) { most_blocks = most; }
+
+std::int64_t cuda_on_cpu_most_blocks() {
+  return most_blocks > 0 ? most_blocks : std::numeric_limits<std::int64_t>::max();
 }
 
 void ignore_stream_wait(std::uint64_t n) {

@@ -60,6 +60,9 @@ int cuda_on_cpu_vote_block(int predicate, Vote vote, Place place);
 // same mask. The values stay until the warp's next operation but one with this mask.
 WarpValues cuda_on_cpu_gather_warp(unsigned mask, std::uint64_t value, Place place);
 
+// The most blocks of grids whose kernels stride over what is left.
+std::int64_t cuda_on_cpu_most_blocks();
+
 // `name` may have text before the last '='.
 void cuda_on_cpu_register_kernel(const void* kernel, const char* name, Invoke invoke,
                                  const std::size_t* parameter_sizes, std::size_t parameters);
