@@ -28,32 +28,40 @@ std::vector<Numbers> decode_all(const KernelRequest& request, const Results& res
   return numbers;
 }
 
-void check_in_place(const KernelCase& test, Kernel& kernel, const std::vector<Bytes>& operands,
-                    const Results& apart) {
-  const TensorDesc& y = test.request.outputs[0];
-  for (std::size_t i = 0; i < test.request.inputs.size(); ++i) {
-    const TensorDesc& x = test.request.inputs[i];
-    if (!x.present() || !may_run_in_place(test.request.op, static_cast<int>(i), 0)) continue;
+// A run of a kernel of its own: some count their runs, and draw other numbers in each.
+StatusOr<Results> run_once(const KernelEntry& row, const KernelRequest& request,
+                           const std::vector<Bytes>& operands, std::uint64_t order,
+                           int in_place = -1) {
+  MEZZO_ASSIGN_OR_RETURN(const auto kernel, row.prepare(request));
+  return run_on_device(*kernel, request, operands, order, in_place);
+}
+
+void check_in_place(const KernelEntry& row, const KernelRequest& request,
+                    const std::vector<Bytes>& operands, const Results& apart) {
+  const TensorDesc& y = request.outputs[0];
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const TensorDesc& x = request.inputs[i];
+    if (!x.present() || !may_run_in_place(request.op, static_cast<int>(i), 0)) continue;
     if (x.dims != y.dims || x.layout != y.layout || x.bytes() != y.bytes()) continue;
-    const auto together =
-        run_on_device(kernel, test.request, operands, kOtherOrder, static_cast<int>(i));
+    const auto together = run_once(row, request, operands, kOtherOrder, static_cast<int>(i));
     ASSERT_TRUE(together.ok()) << together.status().message();
     EXPECT_EQ((*together)[0], apart[0]) << "another result in the buffer of operand " << i;
   }
 }
 
-void check_row(const KernelCase& test, Kernel& kernel, const Results& expected) {
-  const std::vector<Bytes> operands = encode_operands(test.request, test.operands);
-  const auto first = run_on_device(kernel, test.request, operands, 0);
+void check_row(const KernelCase& test, const KernelEntry& row, const Results& expected) {
+  const KernelRequest request = for_device(test.request);
+  const std::vector<Bytes> operands = encode_operands(request, test.operands);
+  const auto first = run_once(row, request, operands, 0);
   ASSERT_TRUE(first.ok()) << first.status().message();
   ASSERT_NO_FATAL_FAILURE(compare(test, *first, expected));
-  const auto second = run_on_device(kernel, test.request, operands, kOtherOrder);
+  const auto second = run_once(row, request, operands, kOtherOrder);
   ASSERT_TRUE(second.ok()) << second.status().message();
   ASSERT_EQ(*second, *first) << "results depend on the order of threads";
-  ASSERT_NO_FATAL_FAILURE(check_in_place(test, kernel, operands, *first));
+  ASSERT_NO_FATAL_FAILURE(check_in_place(row, request, operands, *first));
   if (!is_removing_barriers()) return;
   check_barriers([&](unsigned order) {
-    const auto again = run_on_device(kernel, test.request, operands, order);
+    const auto again = run_once(row, request, operands, order);
     return again.ok() && *again == *first;
   });
 }
@@ -77,7 +85,7 @@ void check_kernel(const KernelCase& test) {
     if (!taken) expected = reference_results(test);
     taken = true;
     note_tested(*row);
-    ASSERT_NO_FATAL_FAILURE(check_row(test, **kernel, expected));
+    ASSERT_NO_FATAL_FAILURE(check_row(test, *row, expected));
   }
   if (!taken) note_refused(request.op, reasons);
 }
