@@ -169,7 +169,7 @@ Status sum_rows(const GatherGradPlan& plan, const std::uint64_t* words, T* parti
                 const KernelArguments& arguments) {
   LaunchShape shape;
   shape.grid =
-      dim3(static_cast<unsigned>(std::min<Int>(plan.chunks * plan.tiles.value(), Int{1} << 20)));
+      dim3(static_cast<unsigned>(limit_blocks(plan.chunks * plan.tiles.value(), Int{1} << 20)));
   shape.block = dim3(static_cast<unsigned>(plan.threads));
   MEZZO_RETURN_IF_ERROR(launch<sum_chunks<T>>(shape, arguments.stream, plan, words,
                                               arguments.inputs[0], arguments.outputs[0], partial));

@@ -97,7 +97,7 @@ Status run_sums(const MatMulProblem& problem, const KernelArguments& arguments) 
   }
   if (lines.count == 0) return ok_status();
   const LaunchShape shape = {
-      dim3(static_cast<unsigned>(std::min<Int>(ceil_div(lines.count, kLineThreads), 1 << 16))),
+      dim3(static_cast<unsigned>(limit_blocks(ceil_div(lines.count, kLineThreads), 1 << 16))),
       dim3(kLineThreads * kLineThreads)};
   if (lines.from_type == DType::kFloat64 || lines.to_type == DType::kFloat64)
     return launch<matmul_line_sums<double>>(shape, arguments.stream, lines);

@@ -272,7 +272,7 @@ __global__ void join_partial(ReducePlan plan, const T* partial, ReduceTarget tar
 namespace {
 
 LaunchShape blocks_for(Int units) {
-  return {dim3(static_cast<unsigned>(std::min<Int>(units, Int{1} << 16))), dim3(kReduceThreads), 0};
+  return {dim3(static_cast<unsigned>(limit_blocks(units, Int{1} << 16))), dim3(kReduceThreads), 0};
 }
 
 template <typename T>

@@ -102,7 +102,7 @@ __device__ __forceinline__ void store_held(const FloatsOut& y, std::int64_t star
 // Teams of at most `most_threads` for rows of `length`, at most `most_teams` of them.
 // REQUIRES: rows, length > 0; most_threads a multiple of a warp.
 inline LaunchShape row_shape(std::int64_t rows, std::int64_t length,
-                             std::int64_t most_teams = 1 << 18,
+                             std::int64_t most_teams = limit_blocks(1 << 18, 1 << 18),
                              std::int64_t most_threads = kMostTeamThreads) {
   const std::int64_t wanted = (length + kHeld - 1) / kHeld;
   const std::int64_t threads =

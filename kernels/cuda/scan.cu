@@ -179,7 +179,7 @@ namespace {
 constexpr std::string_view kName = "cuda:scan";
 
 LaunchShape blocks_of(Int units) {
-  return {dim3(static_cast<unsigned>(std::min<Int>(units, 1 << 16))), dim3(kScanThreads), 0};
+  return {dim3(static_cast<unsigned>(limit_blocks(units, 1 << 16))), dim3(kScanThreads), 0};
 }
 
 ScanPlan read_plan(const KernelRequest& request) {

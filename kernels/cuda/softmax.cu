@@ -185,7 +185,7 @@ LaunchShape strided_shape(Int lines, Int length) {
   constexpr Int kMany = 1 << 17;  // lines that fill a GPU, one thread each
   const bool alone = length <= kShort || lines >= kMany;
   const unsigned width = alone ? static_cast<unsigned>(kBlockThreads) : kWarpThreads;
-  const Int blocks = std::min<Int>((lines + width - 1) / width, 1 << 16);
+  const Int blocks = limit_blocks((lines + width - 1) / width, 1 << 16);
   return {dim3(static_cast<unsigned>(blocks)),
           dim3(width, static_cast<unsigned>(kBlockThreads) / width), 0};
 }

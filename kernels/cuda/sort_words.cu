@@ -84,7 +84,7 @@ StatusOr<const Word*> sort_words(const SortShape& shape, Word* words, Word* spar
   while (chunk < kMostChunk && chunk < shape.length) chunk *= 2;
   const Int chunks = ceil_div(shape.length, chunk);
   LaunchShape blocks;
-  blocks.grid = dim3(static_cast<unsigned>(std::min<Int>(chunks * shape.segments, 1 << 16)));
+  blocks.grid = dim3(static_cast<unsigned>(limit_blocks(chunks * shape.segments, 1 << 16)));
   blocks.block = dim3(static_cast<unsigned>(chunk / 2));
   MEZZO_RETURN_IF_ERROR(launch<sort_chunks<Word>>(blocks, stream, words, shape.length,
                                                   Divisor(chunks), chunks * shape.segments, chunk));

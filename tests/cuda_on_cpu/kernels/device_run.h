@@ -26,6 +26,16 @@ StatusOr<Results> run_on_device(Kernel& kernel, const KernelRequest& request,
                                 const std::vector<Bytes>& operands, std::uint64_t order,
                                 int in_place = -1);
 
+// While it lives, kernels that are prepared and run have grids of one, two or three blocks where they
+// stride over what is left; with order 0 as many as on a device.
+class FewBlocks {
+ public:
+  explicit FewBlocks(std::uint64_t order);
+  ~FewBlocks();
+  FewBlocks(const FewBlocks&) = delete;
+  FewBlocks& operator=(const FewBlocks&) = delete;
+};
+
 std::vector<Bytes> encode_operands(const KernelRequest& request,
                                    const std::vector<Numbers>& operands);
 

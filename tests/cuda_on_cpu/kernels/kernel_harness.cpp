@@ -28,10 +28,12 @@ std::vector<Numbers> decode_all(const KernelRequest& request, const Results& res
   return numbers;
 }
 
-// A run of a kernel of its own: some count their runs, and draw other numbers in each.
+// A run of a kernel of its own: some count their runs, and draw other numbers in each. Under
+// another order than the first, grids are small enough to stride.
 StatusOr<Results> run_once(const KernelEntry& row, const KernelRequest& request,
                            const std::vector<Bytes>& operands, std::uint64_t order,
                            int in_place = -1) {
+  const FewBlocks few(order);
   MEZZO_ASSIGN_OR_RETURN(const auto kernel, row.prepare(request));
   return run_on_device(*kernel, request, operands, order, in_place);
 }

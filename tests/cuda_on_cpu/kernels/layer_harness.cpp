@@ -15,9 +15,18 @@ constexpr std::uint64_t kOtherOrder = 54321;
 
 struct Choice {
   const KernelEntry* row = nullptr;
-  std::unique_ptr<Kernel> kernel;
+  std::string implementation;
   std::string reasons;  // where there is none
 };
+
+// A run of a kernel of its own; under another order than the first, grids are small enough to
+// stride.
+StatusOr<Results> run_once(const KernelEntry& row, const KernelRequest& request,
+                           const std::vector<Bytes>& operands, std::uint64_t order) {
+  const FewBlocks few(order);
+  MEZZO_ASSIGN_OR_RETURN(const auto kernel, row.prepare(for_device(request)));
+  return run_on_device(*kernel, request, operands, order);
+}
 
 // Of the rows that take the request, each in turn: a library's and our own are tested alike.
 Choice choose_row(const KernelRequest& request) {
@@ -27,13 +36,13 @@ Choice choose_row(const KernelRequest& request) {
   for (const KernelEntry* const row : cuda::rows(request.op)) {
     auto kernel = row->prepare(for_device(request));
     if (kernel.ok()) {
-      takers.push_back({row, *std::move(kernel), {}});
+      takers.push_back({row, std::string((*kernel)->implementation()), {}});
       continue;
     }
     EXPECT_EQ(kernel.status().code(), StatusCode::kUnimplemented) << kernel.status().message();
     reasons += std::string(row->implementation) + ": " + kernel.status().message() + "; ";
   }
-  if (takers.empty()) return {nullptr, nullptr, reasons};
+  if (takers.empty()) return {nullptr, {}, reasons};
   return std::move(takers[(*turns)[request.op]++ % takers.size()]);
 }
 
@@ -56,16 +65,16 @@ Outcome run_chosen(const Choice& choice, const KernelRequest& request,
                    const std::vector<Values>& operands) {
   note_tested(*choice.row);
   const std::vector<Bytes> bytes = to_bytes(request, operands);
-  const auto results = run_on_device(*choice.kernel, request, bytes, 0);
-  Outcome outcome{std::string(choice.kernel->implementation()), {}};
+  const auto results = run_once(*choice.row, request, bytes, 0);
+  Outcome outcome{choice.implementation, {}};
   EXPECT_TRUE(results.ok()) << results.status().message() << describe(request);
   if (!results.ok()) return outcome;
-  const auto second = run_on_device(*choice.kernel, request, bytes, kOtherOrder);
+  const auto second = run_once(*choice.row, request, bytes, kOtherOrder);
   EXPECT_TRUE(second.ok() && *second == *results)
       << "results depend on the order of threads" << describe(request);
   if (is_removing_barriers()) {
     check_barriers([&](unsigned order) {
-      const auto again = run_on_device(*choice.kernel, request, bytes, order);
+      const auto again = run_once(*choice.row, request, bytes, order);
       return again.ok() && *again == *results;
     });
   }
