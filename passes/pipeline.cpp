@@ -34,6 +34,7 @@
 #include "passes/precision/fold_casts.h"
 #include "passes/precision/hoist_casts.h"
 #include "passes/precision/insert_casts.h"
+#include "passes/precision/narrow_storage.h"
 #include "passes/precision/raise_for_precision.h"
 
 namespace mezzo::passes {
@@ -90,6 +91,8 @@ constexpr std::array kPasses = {
     PassInfo{"fold-casts", fold_casts, "removes casts that change nothing"},
     PassInfo{"hoist-casts", hoist_casts, "moves casts to where fewer bytes pass"},
     PassInfo{"absorb-casts", absorb_casts, "lets kernels read and write the other type themselves"},
+    PassInfo{"narrow-storage", narrow_storage,
+             "stores activations of FP32 kernels in the low type, on devices"},
     PassInfo{"dce", dce, "removes what no output needs"},
 };
 
@@ -200,8 +203,9 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
     if (!names_nodes(ctx.policy)) passes.push_back(find_pass("fuse-attention"));
     passes.push_back(find_pass("differentiate"));
   }
-  for (const PassInfo* pass : by_name({"dce", "fuse-transposes", "assign-precision", "insert-casts",
-                                       "fold-casts", "hoist-casts", "absorb-casts", "dce"})) {
+  for (const PassInfo* pass :
+       by_name({"dce", "fuse-transposes", "assign-precision", "insert-casts", "fold-casts",
+                "hoist-casts", "absorb-casts", "narrow-storage", "dce"})) {
     passes.push_back(pass);
   }
   return passes;

@@ -1,11 +1,8 @@
 #include "passes/precision/absorb_casts.h"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-
 #include "compiler/ops/op_def.h"
 #include "passes/cleanup/match.h"
+#include "passes/precision/reads_any_type.h"
 
 namespace mezzo::passes {
 namespace {
@@ -15,28 +12,6 @@ bool is_contraction(const Node& node) {
   const OpDef* def = find_op(node);
   return def != nullptr && def->precision == PrecisionCategory::kAllow &&
          !def->name.starts_with("ScaledDotProductAttention");
-}
-
-// Kernels that move bits as they are (kernels/README.md, "Data movement"), whatever the category of
-// the operators that are lowered to them.
-constexpr std::string_view kMovingKernels[] = {
-    "Reshape",         "Transpose", "Concat",        "Split",   "Slice", "SliceGrad",
-    "Gather",          "Expand",    "Pad",           "Reorder", "Trilu", "TopK",
-    "ScatterElements", "ScatterND", "TensorScatter", "Unique"};
-
-// Kernels that load and store through their own conversion: all that compute, none that move bits.
-// An alias is no kernel at all.
-bool reads_any_type(const Node& node) {
-  const OpDef* def = find_op(node);
-  if (def == nullptr || def->no_kernel.data() != nullptr || node.is("Cast")) return false;
-  if (def->precision == PrecisionCategory::kClear || def->precision == PrecisionCategory::kAllow ||
-      def->pin == PinKind::kEmbedding) {
-    return false;
-  }
-  const StatusOr<LoweredOp> lowered = lower(node);
-  return lowered.ok() && !lowered->alias &&
-         std::find(std::begin(kMovingKernels), std::end(kMovingKernels), lowered->kernel) ==
-             std::end(kMovingKernels);
 }
 
 bool is_cast(const Node& node, bool to_fp32) {

@@ -163,8 +163,7 @@ bool Classifier::fixed_by_pin(const Node& node, const OpDef& def, Classification
     return settle(out, Freedom::kFp32, Rule::kPattern, "part of a decomposed " + group->second);
   }
   if (ctx_.policy.residual_sum == Pin::kFp32 && is_residual_sum(node))
-    return settle(out, Freedom::kFp32, Rule::kPattern,
-                  "residual sum: the stream between blocks stays FP32");
+    return settle(out, Freedom::kFp32, Rule::kPattern, std::string(kResidualSumCause));
   if (output_layers_.count(&node) > 0)
     return settle(out, Freedom::kFp32, Rule::kPin, "output layer is pinned to FP32");
   if (def.pin == PinKind::kEmbedding && node.is("Gather") && !looks_up_weight(node)) return false;
@@ -175,10 +174,11 @@ bool Classifier::fixed_by_pin(const Node& node, const OpDef& def, Classification
     case Pin::kFp32: break;
     case Pin::kFp32Statistics:
       if (keeps_statistics(node, out)) return false;
-      return settle(out, Freedom::kFp32, Rule::kPin,
-                    kind + " is pinned to FP32: this form does not keep its statistics in it");
+      return settle(
+          out, Freedom::kFp32, Rule::kPin,
+          kind + std::string(kKindIsPinned) + ": this form does not keep its statistics in it");
   }
-  return settle(out, Freedom::kFp32, Rule::kPin, kind + " is pinned to FP32");
+  return settle(out, Freedom::kFp32, Rule::kPin, kind + std::string(kKindIsPinned));
 }
 
 // Does the operator compute mean and variance in FP32 although its data are low?

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -26,6 +27,13 @@ struct Classification {
   PrecisionCategory category = PrecisionCategory::kInfer;
   LowSlots slots;
 };
+
+// Why a residual sum computes in FP32.
+inline constexpr std::string_view kResidualSumCause =
+    "residual sum: the stream between blocks stays FP32";
+
+// Ends the cause of a node that a pin of its kind (normalisation, softmax, ...) keeps in FP32.
+inline constexpr std::string_view kKindIsPinned = " is pinned to FP32";
 
 // The 16-bit type that the model itself gives to results or operands of the node; kNone if none,
 // and for Constant, which computes nothing.
