@@ -271,8 +271,10 @@ __global__ void join_partial(ReducePlan plan, const T* partial, ReduceTarget tar
 
 namespace {
 
+constexpr Int kMostBlocks = 2048;  // enough to fill a device
+
 LaunchShape blocks_for(Int units) {
-  return {dim3(static_cast<unsigned>(limit_blocks(units, Int{1} << 16))), dim3(kReduceThreads), 0};
+  return {dim3(static_cast<unsigned>(limit_blocks(units, kMostBlocks))), dim3(kReduceThreads), 0};
 }
 
 template <typename T>

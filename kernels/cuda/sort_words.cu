@@ -9,6 +9,7 @@
 namespace mezzo::kernels::cuda {
 
 constexpr int kMostChunk = 1024;
+constexpr Int kMostBlocks = 1024;  // enough to fill a device
 
 __device__ inline void set_to_last(std::uint64_t& word) { word = ~std::uint64_t{0}; }
 __device__ inline void set_to_last(WideWord& word) {
@@ -84,7 +85,7 @@ StatusOr<const Word*> sort_words(const SortShape& shape, Word* words, Word* spar
   while (chunk < kMostChunk && chunk < shape.length) chunk *= 2;
   const Int chunks = ceil_div(shape.length, chunk);
   LaunchShape blocks;
-  blocks.grid = dim3(static_cast<unsigned>(limit_blocks(chunks * shape.segments, 1 << 16)));
+  blocks.grid = dim3(static_cast<unsigned>(limit_blocks(chunks * shape.segments, kMostBlocks)));
   blocks.block = dim3(static_cast<unsigned>(chunk / 2));
   MEZZO_RETURN_IF_ERROR(launch<sort_chunks<Word>>(blocks, stream, words, shape.length,
                                                   Divisor(chunks), chunks * shape.segments, chunk));

@@ -124,6 +124,8 @@ namespace {
 
 // Shorter dims are as well copied element by element.
 constexpr Int kLeastTileSide = 8;
+// Enough to fill a device several times over; each then takes one tile after another.
+constexpr Int kMostTileBlocks = 2048;
 
 template <typename U>
 Status run_tiles(const TilePlan& plan, const U* from, U* to, void* stream) {
@@ -131,7 +133,7 @@ Status run_tiles(const TilePlan& plan, const U* from, U* to, void* stream) {
   const Int columns = ceil_div(plan.columns, Tile<U>::kSide);
   const Int tiles = rows * columns * plan.batches.elems;
   LaunchShape shape;
-  shape.grid = dim3(static_cast<unsigned>(limit_blocks(tiles, Int{1} << 20)));
+  shape.grid = dim3(static_cast<unsigned>(limit_blocks(tiles, kMostTileBlocks)));
   shape.block = dim3(32, Tile<U>::kRowThreads);
   return launch<copy_tiles<U>>(shape, stream, plan, Divisor(rows), Divisor(columns), tiles, from,
                                to);
