@@ -1,115 +1,13 @@
 // The kernels of run_reduction (reduce_plan.h).
 #include <algorithm>
-#include <cmath>
-#include <type_traits>
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce_ops.h"
 #include "kernels/cuda/reduce_plan.h"
 
 namespace mezzo::kernels::cuda {
-
-// Sums and products of integers wrap.
-template <typename T>
-__device__ inline T plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-template <typename T>
-__device__ inline T times(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
-
-template <typename T>
-__device__ inline T start_of(const ReducePlan& plan) {
-  const bool least = plan.op == ReduceOp::kMin;
-  switch (plan.op) {
-    case ReduceOp::kProd: return T{1};
-    case ReduceOp::kMax:
-    case ReduceOp::kMin:
-    case ReduceOp::kMaxNumber:
-      if constexpr (std::is_integral_v<T>) {
-        return plan.extreme;
-      } else {
-        return least ? static_cast<T>(INFINITY) : -static_cast<T>(INFINITY);
-      }
-    default: return T{0};
-  }
-}
-
-// What element x adds.
-template <typename T>
-__device__ inline T entry(const ReducePlan& plan, T x, T shift) {
-  switch (plan.op) {
-    case ReduceOp::kSumSquare: return times(x, x);
-    case ReduceOp::kSumAbs: return x < T{0} ? plus(T{0}, times(x, T{-1})) : x;
-    case ReduceOp::kSumPower:
-      if constexpr (std::is_floating_point_v<T>)
-        return std::pow(std::fabs(x), static_cast<T>(plan.power));
-      return x;
-    case ReduceOp::kSumExp:
-      if constexpr (std::is_floating_point_v<T>) return std::exp(x - shift);
-      return x;
-    case ReduceOp::kMax:
-    case ReduceOp::kMin:
-      if constexpr (std::is_integral_v<T>) {
-        if (plan.flips != 0) return x ^ INT64_MIN;
-      }
-      return x;
-    default: return x;
-  }
-}
-
-template <typename T>
-struct JoinParts {
-  ReduceOp op;
-
-  __device__ T operator()(T a, T b) const {
-    switch (op) {
-      case ReduceOp::kProd: return times(a, b);
-      case ReduceOp::kMax: return b > a || b != b ? b : a;
-      case ReduceOp::kMin: return b < a || b != b ? b : a;
-      case ReduceOp::kMaxNumber:
-        if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
-        return b > a ? b : a;
-      default: return plus(a, b);
-    }
-  }
-};
-
-template <typename T>
-__device__ inline T finished(const ReducePlan& plan, T value, T shift) {
-  if constexpr (std::is_integral_v<T>) {
-    if (plan.end == ReduceEnd::kMean) return plan.count == 0 ? 0 : value / plan.count;
-    return plan.flips != 0 ? value ^ INT64_MIN : value;
-  } else {
-    switch (plan.end) {
-      case ReduceEnd::kMean: return value / static_cast<T>(plan.count);
-      case ReduceEnd::kRoot: return std::sqrt(value);
-      case ReduceEnd::kLog: return std::log(value);
-      case ReduceEnd::kPowerRoot: return std::pow(value, static_cast<T>(1.0 / plan.power));
-      case ReduceEnd::kLogShift: return std::log(value) + shift;
-      default: return value;
-    }
-  }
-}
-
-// Infinities are not taken out: their difference would be NaN.
-template <typename T>
-__device__ inline T shift_of(const T* shifts, Int result) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (shifts != nullptr && std::isfinite(shifts[result])) return shifts[result];
-  }
-  return T{0};
-}
 
 struct ReduceTarget {
   void* y = nullptr;    // of dtype plan.y; or
@@ -129,10 +27,46 @@ __device__ void write_result(const ReducePlan& plan, const ReduceTarget& target,
   store_element(target.y, y_offset, plan.y, finished(plan, value, shift));
 }
 
+// The part of thread `lane` of a result whose first element stands at `first`.
+template <typename T>
+__device__ T sum_of_line(const ReducePlan& plan, const void* x, Int first, Int chunk, int lane,
+                         int threads, T shift) {
+  const Int begin = plan.parts * chunk / plan.chunks.value() + lane;
+  const Int end = plan.parts * (chunk + 1) / plan.chunks.value();
+  T sums[kReduceVector];
+  T shifts[kReduceVector];
+#pragma unroll
+  for (int k = 0; k < kReduceVector; ++k) {
+    sums[k] = start_of<T>(plan);
+    shifts[k] = shift;
+  }
+  const auto place = [&](Int part) {
+    Int column = 0;
+    Int row[1];
+    plan.reduced.offsets(plan.units.divide(part, column), row);
+    return first + row[0] + column * kReduceVector;
+  };
+  if (!join_wide(plan, x, begin, end, threads, place, sums, shifts)) {
+    for (Int part = begin; part < end; part += threads) {
+      const Int left =
+          plan.run - (part - plan.units.quotient(part) * plan.units.value()) * kReduceVector;
+      const int count = static_cast<int>(left < kReduceVector ? left : kReduceVector);
+      T values[kReduceVector];
+      load_elements<T, kReduceVector>(x, place(part), plan.x, values, count);
+      join_some(plan, sums, values, shifts, count);
+    }
+  }
+  const JoinParts<T> join{plan.op};
+#pragma unroll
+  for (int k = 1; k < kReduceVector; ++k) sums[0] = join(sums[0], sums[k]);
+  return sums[0];
+}
+
 // Every result, or chunk of one, is shared by plan.threads threads: a power of 2 within a warp, or
 // a block.
 template <typename T>
-__global__ void reduce_lines(ReducePlan plan, const void* x, ReduceTarget target) {
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_lines(ReducePlan plan, const void* x, ReduceTarget target) {
   const bool whole_block = plan.threads > kWarpThreads;
   const int threads = static_cast<int>(plan.threads);
   const int lane = static_cast<int>(threadIdx.x) % threads;
@@ -149,23 +83,8 @@ __global__ void reduce_lines(ReducePlan plan, const void* x, ReduceTarget target
     if (number < all) {
       result = plan.chunks.divide(number, chunk);
       plan.kept.offsets(result, at);
-      const T shift = shift_of(static_cast<const T*>(target.shifts), result);
-      const Int begin = plan.parts * chunk / plan.chunks.value();
-      const Int end = plan.parts * (chunk + 1) / plan.chunks.value();
-      for (Int part = begin + lane; part < end; part += threads) {
-        Int place = 0;
-        Int row[1];
-        plan.reduced.offsets(plan.units.divide(part, place), row);
-        place *= kReduceVector;
-        const Int left = plan.run - place;
-        const int count = static_cast<int>(left < kReduceVector ? left : kReduceVector);
-        T values[kReduceVector];
-        load_elements<T, kReduceVector>(x, at[0] + row[0] + place, plan.x, values, count);
-#pragma unroll
-        for (int k = 0; k < kReduceVector; ++k) {
-          if (k < count) sum = join(sum, entry(plan, values[k], shift));
-        }
-      }
+      sum = sum_of_line(plan, x, at[0], chunk, lane, threads,
+                        shift_of(static_cast<const T*>(target.shifts), result));
     }
     if (whole_block) {
       sum = block_reduce(sum, join, start_of<T>(plan));
@@ -186,7 +105,8 @@ __global__ void reduce_lines(ReducePlan plan, const void* x, ReduceTarget target
 // Block: plan.threads columns of kReduceVector side by side, kReduceThreads / plan.threads rows at
 // a time.
 template <typename T>
-__global__ void reduce_columns(ReducePlan plan, const void* x, ReduceTarget target) {
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_columns(ReducePlan plan, const void* x, ReduceTarget target) {
   __shared__ T sums[kReduceThreads][kReduceVector];
   const int threads = static_cast<int>(plan.threads);
   const int side = static_cast<int>(threadIdx.x) % threads;
@@ -214,14 +134,17 @@ __global__ void reduce_columns(ReducePlan plan, const void* x, ReduceTarget targ
     }
     const Int begin = plan.parts * chunk / plan.chunks.value();
     const Int end = plan.parts * (chunk + 1) / plan.chunks.value();
-    for (Int part = begin + row_thread; count > 0 && part < end; part += row_threads) {
+    const auto row_at = [&](Int part) {
       Int row[1];
       plan.reduced.offsets(part, row);
-      T values[kReduceVector];
-      load_elements<T, kReduceVector>(x, at[0] + row[0] + column, plan.x, values, count);
-#pragma unroll
-      for (int k = 0; k < kReduceVector; ++k) {
-        sum[k] = join(sum[k], entry(plan, values[k], shift[k]));
+      return at[0] + row[0] + column;
+    };
+    if (count > 0 &&
+        !join_wide(plan, x, begin + row_thread, end, row_threads, row_at, sum, shift)) {
+      for (Int part = begin + row_thread; part < end; part += row_threads) {
+        T values[kReduceVector];
+        load_elements<T, kReduceVector>(x, row_at(part), plan.x, values, count);
+        join_some(plan, sum, values, shift, count);
       }
     }
 #pragma unroll

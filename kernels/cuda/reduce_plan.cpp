@@ -89,6 +89,12 @@ void shape_reduction(const TensorDesc& x, const std::vector<bool>& reduced, cons
   }
   plan.kept = make_index<2>(kept_sizes, {kept_x, kept_y});
   plan.reduced = make_index<1>(reduced_sizes, {reduced_x});
+  const auto is_whole = [](Int number) { return number % kReduceVector == 0; };
+  plan.is_wide = is_whole(plan.by_column != 0 ? plan.columns : plan.run) &&
+                         std::all_of(kept_x.begin(), kept_x.end(), is_whole) &&
+                         std::all_of(reduced_x.begin(), reduced_x.end(), is_whole)
+                     ? 1
+                     : 0;
   plan.results = plan.kept.elems * plan.columns;
   plan.count = plan.reduced.elems * plan.run;
   if (plan.results == 0) return;

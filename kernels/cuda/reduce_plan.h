@@ -56,6 +56,7 @@ struct ReducePlan {
   Int parts = 1;    // by line: vectors of a result; by column: rows
   Int threads = 1;  // by line: that share a result; by column: side by side
   Divisor chunks;
+  std::int32_t is_wide = 0;  // whole vectors, each at a multiple of its size
 
   ReduceOp op = ReduceOp::kSum;
   ReduceEnd end = ReduceEnd::kNone;

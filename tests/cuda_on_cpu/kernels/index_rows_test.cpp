@@ -154,6 +154,7 @@ TEST(IndexRows, ScatterElements) {
     if (join == "mul") keep_products_small(engine, test.request.inputs[2], test.operands[2]);
     if (join == "max" && is_floating(dtype) && !test.operands[2].empty()) {
       test.operands[2][0] = NAN;
+      test.exact = false;  // as its bits are not said
     }
     ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
