@@ -47,8 +47,8 @@ __global__ void sort_chunks(Word* words, Int length, Divisor chunks, Int all, in
       }
     }
     __syncthreads();
+    // A thread's places are its own here and where the next chunk is read.
     for (int i = thread; i < chunk && i < left; i += chunk / 2) from[i] = room[i];
-    __syncthreads();
   }
 }
 
