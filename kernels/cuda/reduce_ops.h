@@ -30,12 +30,13 @@ __device__ inline T times(T a, T b) {
 
 template <typename T>
 __device__ inline T start_of(const ReducePlan& plan) {
-  const bool least = plan.op == ReduceOp::kMin;
+  const bool least = plan.op == ReduceOp::kMin || plan.op == ReduceOp::kMinNumber;
   switch (plan.op) {
     case ReduceOp::kProd: return T{1};
     case ReduceOp::kMax:
     case ReduceOp::kMin:
     case ReduceOp::kMaxNumber:
+    case ReduceOp::kMinNumber:
       if constexpr (std::is_integral_v<T>) {
         return plan.extreme;
       } else {
@@ -57,6 +58,9 @@ struct JoinParts {
       case ReduceOp::kMaxNumber:
         if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
         return b > a ? b : a;
+      case ReduceOp::kMinNumber:
+        if constexpr (std::is_floating_point_v<T>) return std::fmin(a, b);
+        return b < a ? b : a;
       default: return plus(a, b);
     }
   }
@@ -64,11 +68,11 @@ struct JoinParts {
 
 // Calls, as eight copies of each would take the registers of a kernel.
 template <typename T>
-__device__ __noinline__ T power_of_size(T x, T power) {
+__device__ __attribute__((noinline)) T power_of_size(T x, T power) {
   return std::pow(std::fabs(x), power);
 }
 template <typename T>
-__device__ __noinline__ T exponential(T x) {
+__device__ __attribute__((noinline)) T exponential(T x) {
   return std::exp(x);
 }
 
@@ -99,6 +103,7 @@ __device__ inline void join_entries(const ReducePlan& plan, T (&sums)[N], const 
   if constexpr (std::is_floating_point_v<T>) {
     switch (plan.op) {
       case ReduceOp::kMaxNumber: return each([](T best, T v, T) { return std::fmax(best, v); });
+      case ReduceOp::kMinNumber: return each([](T best, T v, T) { return std::fmin(best, v); });
       case ReduceOp::kSumExp:
         return each([](T sum, T v, T shift) { return sum + exponential(v - shift); });
       case ReduceOp::kSumPower: {

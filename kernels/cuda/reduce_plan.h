@@ -28,6 +28,7 @@ enum class ReduceOp : std::int32_t {
   kMax,
   kMin,        // NaN wins
   kMaxNumber,  // NaN is passed over
+  kMinNumber,
 };
 
 // What follows for every result.

@@ -31,6 +31,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     pad_rows,
     global_pool_grad_rows,
     reduce_rows,
+    quantize_rows,
     random_rows,
     scan_rows,
     scatter_rows,
