@@ -73,7 +73,7 @@ __global__ void quantize(QuantizePlan plan, const void* x, const void* scale, co
        first += step) {
     const Int left = plan.elems - first;
     const int count = static_cast<int>(left < kQuantized ? left : kQuantized);
-    T values[kQuantized];
+    T values[kQuantized] = {};
     load_elements<T, kQuantized>(x, first, plan.x, values, count);
 #pragma unroll
     for (int k = 0; k < kQuantized; ++k) {
@@ -101,7 +101,7 @@ __global__ void dequantize(QuantizePlan plan, const void* x, const void* scale, 
        first += step) {
     const Int left = plan.elems - first;
     const int count = static_cast<int>(left < kQuantized ? left : kQuantized);
-    double values[kQuantized];
+    double values[kQuantized] = {};
     load_elements<double, kQuantized>(x, first, plan.x, values, count);
 #pragma unroll
     for (int k = 0; k < kQuantized; ++k) {
