@@ -13,6 +13,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     fill_rows,
     blaslt_rows,
     matmul_rows,
+    dnn_rows,
     softmax_rows,
     row_norm_grad_rows,
     batch_norm_rows,

@@ -23,6 +23,7 @@ StatusOr<std::unique_ptr<Kernel>> prepare_kernel(const KernelRequest& request);
 std::span<const KernelEntry> fill_rows();
 std::span<const KernelEntry> blaslt_rows();  // contractions through cuBLASLt
 std::span<const KernelEntry> matmul_rows();  // contractions by own kernels
+std::span<const KernelEntry> dnn_rows();     // convolutions, normalisations, attention by cuDNN
 std::span<const KernelEntry> softmax_rows();
 std::span<const KernelEntry> row_norm_grad_rows();
 std::span<const KernelEntry> batch_norm_rows();
