@@ -169,26 +169,4 @@ Status check_lengths(const RecurrentForm& form, std::string_view op, const std::
   return ok_status();
 }
 
-double apply_activation(const ActivationChoice& activation, double x) {
-  const double alpha = activation.alpha;
-  const double beta = activation.beta;
-  switch (activation.kind) {
-    case RecurrentActivation::kAffine: return alpha * x + beta;
-    case RecurrentActivation::kElu: return x < 0.0 ? alpha * std::expm1(x) : x;
-    case RecurrentActivation::kHardSigmoid:
-      return x != x ? x : std::clamp(alpha * x + beta, 0.0, 1.0);
-    case RecurrentActivation::kLeakyRelu: return x < 0.0 ? alpha * x : x;
-    case RecurrentActivation::kRelu: return x < 0.0 ? 0.0 : x;
-    case RecurrentActivation::kScaledTanh: return alpha * std::tanh(beta * x);
-    case RecurrentActivation::kSigmoid:
-      return x < 0.0 ? std::exp(x) / (1.0 + std::exp(x)) : 1.0 / (1.0 + std::exp(-x));
-    case RecurrentActivation::kSoftplus:
-      return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
-    case RecurrentActivation::kSoftsign: return x / (1.0 + std::fabs(x));
-    case RecurrentActivation::kTanh: return std::tanh(x);
-    case RecurrentActivation::kThresholdedRelu: return x > alpha || x != x ? x : 0.0;
-  }
-  return x;
-}
-
 }  // namespace mezzo::kernels

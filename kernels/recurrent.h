@@ -12,30 +12,12 @@
 #include <vector>
 
 #include "compiler/support/status.h"
+#include "kernels/formulas/recurrent_activation.h"
 #include "kernels/kernel.h"
 
 namespace mezzo::kernels {
 
 enum class RecurrentCell : std::uint8_t { kRnn, kLstm, kGru };
-
-enum class RecurrentActivation : std::uint8_t {
-  kAffine,       // alpha x + beta
-  kElu,          // x < 0 ? alpha (exp(x) - 1) : x
-  kHardSigmoid,  // alpha x + beta within [0, 1]
-  kLeakyRelu,    // x < 0 ? alpha x : x
-  kRelu,
-  kScaledTanh,  // alpha tanh(beta x)
-  kSigmoid,
-  kSoftplus,
-  kSoftsign,  // x / (1 + |x|)
-  kTanh,
-  kThresholdedRelu,  // x > alpha ? x : 0
-};
-
-struct ActivationChoice {
-  RecurrentActivation kind = RecurrentActivation::kTanh;
-  double alpha = 0.0, beta = 0.0;
-};
 
 struct RecurrentForm {
   RecurrentCell cell = RecurrentCell::kRnn;
@@ -89,7 +71,5 @@ inline std::int64_t recurrent_time(bool backward, std::int64_t step, std::int64_
 
 // InvalidArgument unless 0 <= length <= steps. `lengths` may be null.
 Status check_lengths(const RecurrentForm& form, std::string_view op, const std::int32_t* lengths);
-
-double apply_activation(const ActivationChoice& activation, double x);
 
 }  // namespace mezzo::kernels

@@ -61,23 +61,4 @@ StatusOr<RecurrentForm> read_recurrent_grad(const KernelRequest& request) {
   return form;
 }
 
-double activation_slope(const ActivationChoice& activation, double y) {
-  const double alpha = activation.alpha;
-  switch (activation.kind) {
-    case RecurrentActivation::kAffine: return alpha;
-    case RecurrentActivation::kElu: return y > 0.0 ? 1.0 : y + alpha;
-    case RecurrentActivation::kHardSigmoid: return y > 0.0 && y < 1.0 ? alpha : 0.0;
-    case RecurrentActivation::kLeakyRelu: return y > 0.0 ? 1.0 : alpha;
-    case RecurrentActivation::kRelu: return y > 0.0 ? 1.0 : 0.0;
-    case RecurrentActivation::kScaledTanh:
-      return alpha == 0.0 ? 0.0 : activation.beta * (alpha - y * y / alpha);
-    case RecurrentActivation::kSigmoid: return y * (1.0 - y);
-    case RecurrentActivation::kSoftplus: return -std::expm1(-y);
-    case RecurrentActivation::kSoftsign: return (1.0 - std::fabs(y)) * (1.0 - std::fabs(y));
-    case RecurrentActivation::kTanh: return 1.0 - y * y;
-    case RecurrentActivation::kThresholdedRelu: return y != 0.0 ? 1.0 : 0.0;
-  }
-  return 0.0;
-}
-
 }  // namespace mezzo::kernels

@@ -34,9 +34,6 @@ StatusOr<RecurrentForm> read_recurrent_grad(const KernelRequest& request);
 // The operand (numbered within the request) whose dims result `i` has.
 constexpr std::size_t recurrent_grad_like(std::size_t i) { return i < 4 ? 3 + i : 4 + i; }
 
-// f'(x) from y = f(x). REQUIRES: read_recurrent_grad has accepted the activation.
-double activation_slope(const ActivationChoice& activation, double y);
-
 template <typename T, typename Math>
 class RecurrentBackward : RecurrentReplay<T, Math> {
   using Replay = RecurrentReplay<T, Math>;
@@ -313,7 +310,7 @@ class RecurrentBackward : RecurrentReplay<T, Math> {
       for (Int k = 0; k < n; ++k) d[k] *= T{1} - y[k] * y[k];
     } else {
       for (Int k = 0; k < n; ++k) {
-        d[k] *= static_cast<T>(activation_slope(choice, static_cast<double>(y[k])));
+        d[k] *= static_cast<T>(slope_at_result(choice, static_cast<double>(y[k])));
       }
     }
     if (!std::isfinite(form_.clip)) return;

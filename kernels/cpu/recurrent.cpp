@@ -148,8 +148,7 @@ class Pass {
       }
     }
     for (Int i = 0; i < n; ++i) {
-      values[i] =
-          static_cast<T>(apply_activation(activation.choice, static_cast<double>(values[i])));
+      values[i] = static_cast<T>(activated(activation.choice, static_cast<double>(values[i])));
     }
   }
 

@@ -37,7 +37,7 @@ struct FloatMath {
       return;
     }
     for (Int i = 0; i < n; ++i) {
-      values[i] = static_cast<float>(apply_activation(choice, static_cast<double>(values[i])));
+      values[i] = static_cast<float>(activated(choice, static_cast<double>(values[i])));
     }
   }
   template <typename Body>

@@ -31,6 +31,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     movement_rows,
     pad_rows,
     global_pool_grad_rows,
+    recurrent_rows,
     reduce_rows,
     quantize_rows,
     random_rows,

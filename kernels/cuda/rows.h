@@ -43,6 +43,7 @@ std::span<const KernelEntry> movement_rows();
 std::span<const KernelEntry> pad_rows();
 std::span<const KernelEntry> quantize_rows();
 std::span<const KernelEntry> random_rows();
+std::span<const KernelEntry> recurrent_rows();
 std::span<const KernelEntry> reduce_rows();
 std::span<const KernelEntry> scan_rows();
 std::span<const KernelEntry> scatter_rows();

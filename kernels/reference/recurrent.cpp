@@ -95,7 +95,7 @@ class Recurrent {
 
   double activate(Int d, std::size_t which, double x) const {
     if (std::fabs(x) > form_.clip) x = std::copysign(form_.clip, x);
-    return apply_activation(form_.activation(d, which), x);
+    return activated(form_.activation(d, which), x);
   }
 
   // x W^T + the first bias of row k of the gates.

@@ -31,7 +31,7 @@ struct PlainMath {
     }
   }
   void activate(const ActivationChoice& choice, double* values, Int n) const {
-    for (Int i = 0; i < n; ++i) values[i] = apply_activation(choice, values[i]);
+    for (Int i = 0; i < n; ++i) values[i] = activated(choice, values[i]);
   }
   template <typename Body>
   void in_parallel(Int units, Int, Body&& body) const {
