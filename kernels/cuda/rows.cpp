@@ -34,6 +34,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     recurrent_rows,
     reduce_rows,
     quantize_rows,
+    quantized_rows,
     random_rows,
     scan_rows,
     scatter_rows,

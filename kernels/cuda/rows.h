@@ -42,6 +42,7 @@ std::span<const KernelEntry> global_pool_grad_rows();
 std::span<const KernelEntry> movement_rows();
 std::span<const KernelEntry> pad_rows();
 std::span<const KernelEntry> quantize_rows();
+std::span<const KernelEntry> quantized_rows();
 std::span<const KernelEntry> random_rows();
 std::span<const KernelEntry> recurrent_rows();
 std::span<const KernelEntry> reduce_rows();
