@@ -1,9 +1,10 @@
 // Where ONNX RoiAlign samples an image: the regions' bins, and the pixels around a sample.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
+
+#include "kernels/formulas/host_device.h"
 
 namespace mezzo::kernels {
 
@@ -23,12 +24,12 @@ struct RoiRegion {
   std::int64_t samples_down = 0, samples_across = 0;
   bool sensible = false;  // finite, and not too many samples
 
-  double sample_row(std::int64_t bin, std::int64_t i) const {
+  MEZZO_HD double sample_row(std::int64_t bin, std::int64_t i) const {
     return top + (static_cast<double>(bin) +
                   (static_cast<double>(i) + 0.5) / static_cast<double>(samples_down)) *
                      bin_height;
   }
-  double sample_column(std::int64_t bin, std::int64_t j) const {
+  MEZZO_HD double sample_column(std::int64_t bin, std::int64_t j) const {
     return left + (static_cast<double>(bin) +
                    (static_cast<double>(j) + 0.5) / static_cast<double>(samples_across)) *
                       bin_width;
@@ -36,7 +37,7 @@ struct RoiRegion {
 };
 
 // `corners`: x1 y1 x2 y2.
-inline RoiRegion roi_region(const RoiGeometry& geometry, const double (&corners)[4]) {
+MEZZO_HD inline RoiRegion roi_region(const RoiGeometry& geometry, const double (&corners)[4]) {
   double at[4];
   for (int i = 0; i < 4; ++i) {
     at[i] = corners[i] * geometry.scale - (geometry.half_pixel ? 0.5 : 0.0);
@@ -44,8 +45,8 @@ inline RoiRegion roi_region(const RoiGeometry& geometry, const double (&corners)
   double width = at[2] - at[0];
   double height = at[3] - at[1];
   if (!geometry.half_pixel) {
-    width = std::max(width, 1.0);
-    height = std::max(height, 1.0);
+    if (width < 1.0) width = 1.0;
+    if (height < 1.0) height = 1.0;
   }
   RoiRegion region;
   region.left = at[0];
@@ -59,8 +60,8 @@ inline RoiRegion roi_region(const RoiGeometry& geometry, const double (&corners)
                     std::isfinite(width) && std::isfinite(height) && down <= kMostRoiSamples &&
                     across <= kMostRoiSamples;
   if (!region.sensible) return region;
-  region.samples_down = std::max<std::int64_t>(0, static_cast<std::int64_t>(down));
-  region.samples_across = std::max<std::int64_t>(0, static_cast<std::int64_t>(across));
+  region.samples_down = down > 0.0 ? static_cast<std::int64_t>(down) : 0;
+  region.samples_across = across > 0.0 ? static_cast<std::int64_t>(across) : 0;
   return region;
 }
 
@@ -71,16 +72,17 @@ struct RoiNeighbours {
   bool outside = false;
 };
 
-inline RoiNeighbours roi_neighbours(double at, std::int64_t size) {
+MEZZO_HD inline RoiNeighbours roi_neighbours(double at, std::int64_t size) {
   RoiNeighbours place;
   if (!(at >= -1.0 && at <= static_cast<double>(size))) {
     place.outside = true;
     return place;
   }
-  at = std::max(at, 0.0);
-  place.low = std::min(static_cast<std::int64_t>(at), size - 1);
-  place.high = std::min(place.low + 1, size - 1);
-  if (place.low < size - 1) place.fraction = at - static_cast<double>(place.low);
+  if (at < 0.0) at = 0.0;
+  const std::int64_t last = size - 1;
+  place.low = static_cast<std::int64_t>(at) < last ? static_cast<std::int64_t>(at) : last;
+  place.high = place.low < last ? place.low + 1 : last;
+  if (place.low < last) place.fraction = at - static_cast<double>(place.low);
   return place;
 }
 
@@ -89,11 +91,13 @@ inline RoiNeighbours roi_neighbours(double at, std::int64_t size) {
 struct RoiSpan {
   std::int64_t first, last;
 };
-inline RoiSpan roi_bin_span(double start, double end, std::int64_t i, std::int64_t bins,
-                            std::int64_t size) {
-  const double bin = std::max(end - start + 1, 1.0) / static_cast<double>(bins);
+MEZZO_HD inline RoiSpan roi_bin_span(double start, double end, std::int64_t i, std::int64_t bins,
+                                     std::int64_t size) {
+  const double length = end - start + 1;
+  const double bin = (length > 1.0 ? length : 1.0) / static_cast<double>(bins);
+  const auto most = static_cast<double>(size);
   const auto clamped = [&](double at) {
-    return static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(size)));
+    return static_cast<std::int64_t>(at < 0.0 ? 0.0 : at > most ? most : at);
   };
   return {clamped(std::floor(static_cast<double>(i) * bin) + start),
           clamped(std::ceil(static_cast<double>(i + 1) * bin) + start)};

@@ -36,6 +36,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     quantize_rows,
     quantized_rows,
     random_rows,
+    roi_rows,
     scan_rows,
     scatter_rows,
     select_rows,

@@ -46,6 +46,7 @@ std::span<const KernelEntry> quantized_rows();
 std::span<const KernelEntry> random_rows();
 std::span<const KernelEntry> recurrent_rows();
 std::span<const KernelEntry> reduce_rows();
+std::span<const KernelEntry> roi_rows();
 std::span<const KernelEntry> scan_rows();
 std::span<const KernelEntry> scatter_rows();
 std::span<const KernelEntry> select_rows();
