@@ -85,9 +85,9 @@ void store_results(const Images& images, const Table& table, void* y, Int first,
 
 Prepared prepare_grid_sample(const KernelRequest& request, const Isa& isa) {
   MEZZO_ASSIGN_OR_RETURN(const Images images, read_images(request, isa));
-  MEZZO_ASSIGN_OR_RETURN(const GridSampler sampler, GridSampler::read(request));
+  MEZZO_ASSIGN_OR_RETURN(const GridSampling sampler, read_grid_sampling(request));
   const DType grid = request.inputs[1].dtype;
-  const Int dims = static_cast<Int>(sampler.dims());
+  const Int dims = sampler.rank;
   const Int taps = sampler.most_taps();
   const Int blocks = ceil_div(images.out_pixels, kPoints);
   const Int room = Table::floats(std::min(kPoints, images.out_pixels), taps);

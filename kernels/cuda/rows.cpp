@@ -28,6 +28,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     extreme_rows,
     gather_grad_rows,
     gathering_rows,
+    grid_rows,
     movement_rows,
     pad_rows,
     global_pool_grad_rows,

@@ -39,6 +39,7 @@ std::span<const KernelEntry> extreme_rows();
 std::span<const KernelEntry> gather_grad_rows();
 std::span<const KernelEntry> gathering_rows();
 std::span<const KernelEntry> global_pool_grad_rows();
+std::span<const KernelEntry> grid_rows();
 std::span<const KernelEntry> movement_rows();
 std::span<const KernelEntry> pad_rows();
 std::span<const KernelEntry> quantize_rows();

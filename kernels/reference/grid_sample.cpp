@@ -10,17 +10,17 @@ namespace {
 using Int = std::int64_t;
 
 struct GridPlan {
-  GridSampler sampler;
+  GridSampling sampler;
   Elements grid, y;
   Int batches = 0, channels = 0, in_pixels = 1, out_pixels = 1;
 
-  GridPlan(GridSampler grid_sampler, const TensorDesc& grid_desc, const TensorDesc& result)
+  GridPlan(GridSampling grid_sampler, const TensorDesc& grid_desc, const TensorDesc& result)
       : sampler(std::move(grid_sampler)), grid(grid_desc), y(result) {}
 };
 
 template <typename T>
 void sample(const GridPlan& plan, const T* x, const void* grid, void* y) {
-  const std::size_t k = plan.sampler.dims();
+  const auto k = static_cast<std::size_t>(plan.sampler.rank);
   SampleTaps taps;
   double point[kMostSampledDims];
   for (Int n = 0; n < plan.batches; ++n) {
@@ -52,7 +52,7 @@ PreparedKernel prepare_grid_sample(const KernelRequest& request) {
       !(is_floating(dtype) && is_floating(operands.out(0).dtype))) {
     return operands.out_error(0, "expected dtype " + std::string(dtype_name(dtype)));
   }
-  MEZZO_ASSIGN_OR_RETURN(GridSampler sampler, GridSampler::read(request));
+  MEZZO_ASSIGN_OR_RETURN(GridSampling sampler, read_grid_sampling(request));
   GridPlan plan(std::move(sampler), operands.in(1), operands.out(0));
   const Dims& x = operands.in(0).dims;
   plan.batches = x[0];

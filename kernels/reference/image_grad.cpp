@@ -10,14 +10,14 @@ namespace {
 using Int = std::int64_t;
 
 struct GridGradPlan {
-  GridSampler sampler;
+  GridSampling sampler;
   Elements dy, x, grid, dx, dgrid;
   Int batches = 0, channels = 0, in_pixels = 1, out_pixels = 1;
 
   // Adds what one output point contributes to `dx` (one image's doubles, or null), and writes its
   // part of dgrid.
   void visit(const KernelArguments& arguments, Int n, Int p, double* sums) const {
-    const std::size_t k = sampler.dims();
+    const auto k = static_cast<std::size_t>(sampler.rank);
     const Int at = (n * out_pixels + p) * static_cast<Int>(k);
     double point[kMostSampledDims];
     for (std::size_t d = 0; d < k; ++d) {
@@ -37,7 +37,7 @@ struct GridGradPlan {
     }
     void* to = out_buffer(arguments, 1);
     for (std::size_t d = 0; to != nullptr && d < k; ++d) {
-      sampler.slopes_at(point, k - 1 - d, taps);
+      sampler.slopes_at(point, static_cast<int>(k - 1 - d), taps);
       double sum = 0.0;
       for (Int c = 0; c < channels; ++c) {
         double along = 0.0;
@@ -78,7 +78,7 @@ PreparedKernel prepare_grid_sample_grad(const KernelRequest& request) {
   forward.attributes = request.attributes;
   forward.inputs = {operands.in(1), operands.in(2)};
   forward.outputs = {operands.in(0)};
-  MEZZO_ASSIGN_OR_RETURN(GridSampler sampler, GridSampler::read(forward));
+  MEZZO_ASSIGN_OR_RETURN(GridSampling sampler, read_grid_sampling(forward));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(1).dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, operands.in(2).dims));
   GridGradPlan plan{std::move(sampler),       Elements(operands.in(0)),  Elements(operands.in(1)),
