@@ -4,7 +4,14 @@
 
 namespace mezzo::kernels {
 
+namespace {
+
+constexpr std::string_view kDoubles = "operands of float64";
+constexpr Refused kRefused[] = {{"RNN", kDoubles}, {"GRU", kDoubles}, {"LSTM", kDoubles}};
+
+}  // namespace
+
 std::span<const LeftOut> operators_left_out() { return {}; }
-std::span<const Refused> requests_refused() { return {}; }
+std::span<const Refused> requests_refused() { return kRefused; }
 
 }  // namespace mezzo::kernels
