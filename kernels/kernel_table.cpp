@@ -144,6 +144,7 @@ constexpr OptionalResult kOptionalResults[] = {
     {"Unique", 2},
     {"Unique", 3},
     {"Dropout", 1},
+    {"MatMulActivation", 1},
     {"ScaledDotProductAttention", 1},
     {"LinearAttention", 1},
     {"RNN", 0},

@@ -103,7 +103,9 @@ double einsum_flops(const Node& node) {
 std::optional<double> contraction_flops(const Node& node) {
   const std::string_view op = node.op_type();
   if (op == "MatMul" || op == "MatMulInteger") return matmul_flops(node, false);
-  if (op == "MatMulT") return matmul_flops(node, node.int_attribute("trans_a", 0) != 0);
+  if (op == "MatMulT" || op == "MatMulActivation" || op == "MatMulActivationGrad" ||
+      op == "MatMulSums")
+    return matmul_flops(node, node.int_attribute("trans_a", 0) != 0);
   if (op == "Gemm" || op == "FusedMatMul")
     return matmul_flops(node, node.int_attribute("transA", 0) != 0);
   if (op == "Conv" || op == "ConvInteger") return conv_flops(node.result(), node.operand(1));

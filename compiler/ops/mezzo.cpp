@@ -16,6 +16,8 @@ namespace {
 using enum PrecisionCategory;
 using enum PadRule;
 
+constexpr std::string_view kIsEpilogue =
+    "placed after differentiation, when products take over what follows them";
 constexpr std::string_view kIsLayout = "placed after differentiation, when layouts are chosen";
 
 constexpr OpDef kMezzoOps[] = {
@@ -26,6 +28,29 @@ constexpr OpDef kMezzoOps[] = {
      .padding = kContraction,
      .infer_types = infer_matmul_t,
      .gradient = grad_matmul_t},
+    // What fuse-epilogues makes of products: a, b, bias -> y, the activation's operand.
+    {.name = "MatMulActivation",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .padding = kContraction,
+     .infer_types = infer_matmul_activation,
+     .not_differentiable = kIsEpilogue},
+    // a, b, x -> y: the product times the activation's derivative at x.
+    {.name = "MatMulActivationGrad",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .padding = kContraction,
+     .infer_types = infer_matmul_t,
+     .not_differentiable = kIsEpilogue},
+    // a, b -> y, sums of op(a) or op(b) along the inner dimension: the gradients of a weight and of
+    // the bias beside it.
+    {.name = "MatMulSums",
+     .domain = kMezzoDomain,
+     .precision = kAllow,
+     .fp32_results = bits(1),
+     .padding = kContraction,
+     .infer_types = infer_matmul_sums,
+     .not_differentiable = kIsEpilogue},
     // softmax(scale q k^T + bias) v, scores and Softmax in FP32 whatever the operands: what
     // fuse-attention makes of the nodes that spell it. Masks keep their FP32 numbers.
     {.name = "ScaledDotProductAttention",

@@ -61,6 +61,25 @@ Status infer_matmul_t(Node& node) {
                        node.int_attribute("trans_b", 0) != 0);
 }
 
+Status infer_matmul_activation(Node& node) {
+  MEZZO_RETURN_IF_ERROR(infer_matmul_t(node));
+  const Value* y = node.result(0);
+  if (y == nullptr || !y->type.is_tensor()) return ok_status();
+  return set_result(node, 1, y->tensor_type());
+}
+
+Status infer_matmul_sums(Node& node) {
+  MEZZO_RETURN_IF_ERROR(infer_matmul_t(node));
+  const bool of_a = node.string_attribute("of", "b") == "a";
+  const bool trans = node.int_attribute(of_a ? "trans_a" : "trans_b", 0) != 0;
+  const TensorType* summed = tensor_operand(node, of_a ? 0 : 1);
+  if (summed == nullptr || !summed->shape) return ok_status();
+  if (summed->shape->size() != 2) return invalid_argument("expected matrices");
+  // The inner dimension is the last one of a, the first one of b.
+  return set_result(node, 1,
+                    TensorType(DType::kFloat32, {(*summed->shape)[of_a != trans ? 0 : 1]}));
+}
+
 Status infer_product(Node& node, bool trans_a, bool trans_b) {
   const TensorType* a = tensor_operand(node, 0);
   const TensorType* b = tensor_operand(node, 1);

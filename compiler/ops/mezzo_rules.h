@@ -15,6 +15,8 @@ Status infer_like_operand0(Node& node);
 Status infer_like_operand1(Node& node);
 Status infer_dtype_of_operand0(Node& node);
 Status infer_matmul_t(Node& node);
+Status infer_matmul_activation(Node& node);  // result 1 like result 0
+Status infer_matmul_sums(Node& node);
 // a b with the last two dims of a or b exchanged first. Ranks must be equal, batches broadcast.
 Status infer_product(Node& node, bool trans_a, bool trans_b);
 Status infer_conv_grad_bias(Node& node);

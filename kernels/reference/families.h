@@ -51,6 +51,9 @@ PreparedKernel prepare_conv_grad_bias(const KernelRequest& request);
 PreparedKernel prepare_conv_transpose(const KernelRequest& request);
 
 // quantized.cpp
+PreparedKernel prepare_matmul_activation(const KernelRequest& request);
+PreparedKernel prepare_matmul_activation_grad(const KernelRequest& request);
+PreparedKernel prepare_matmul_sums(const KernelRequest& request);
 PreparedKernel prepare_matmul_integer(const KernelRequest& request);
 PreparedKernel prepare_qlinear_matmul(const KernelRequest& request);
 PreparedKernel prepare_conv_integer(const KernelRequest& request);

@@ -72,6 +72,34 @@ void add_layer_gradients(std::vector<OpSample>& samples) {
       {.op = "DropoutGrad", .operands = {f({4}), integers({4}, {1, 0, 1, 1}, DType::kBool)}}));
 }
 
+void add_epilogues(std::vector<OpSample>& samples) {
+  for (const char* activation : {"none", "relu", "gelu_tanh"}) {
+    samples.push_back(mezzo(
+        {.op = "MatMulActivation",
+         .operands = {f({2, 3, 4}), f({5, 4}), f({5})},
+         .attributes = {{"trans_b", std::int64_t{1}}, {"activation", std::string(activation)}},
+         .results = 2}));
+  }
+  samples.push_back(mezzo({.op = "MatMulActivation",
+                           .operands = {f({3, 4}), f({4, 5})},
+                           .attributes = {{"alpha", 0.5F}}}));
+  for (const char* activation : {"relu", "gelu_tanh"}) {
+    samples.push_back(mezzo(
+        {.op = "MatMulActivationGrad",
+         .operands = {f({4, 3}), f({4, 5}), f({3, 5})},
+         .attributes = {{"trans_a", std::int64_t{1}}, {"activation", std::string(activation)}}}));
+  }
+  for (const char* of : {"a", "b"}) {
+    for (const std::int64_t trans : {0, 1}) {
+      samples.push_back(mezzo(
+          {.op = "MatMulSums",
+           .operands = {f(trans ? Ints{4, 3} : Ints{3, 4}), f(trans ? Ints{5, 4} : Ints{4, 5})},
+           .attributes = {{"of", std::string(of)}, {"trans_a", trans}, {"trans_b", trans}},
+           .results = 2}));
+    }
+  }
+}
+
 // 2 batches, 3 queries, 5 keys of 4 numbers, values of 3.
 void add_attention(std::vector<OpSample>& samples) {
   const auto attend = [&](std::int64_t heads, std::int64_t groups, OperandSample bias,
@@ -90,11 +118,10 @@ void add_attention(std::vector<OpSample>& samples) {
   samples.push_back(mezzo({.op = "ScaledDotProductAttention",
                            .operands = {f({1, 2, 4, 2}), f({1, 2, 2, 2}), f({1, 2, 2, 2})},
                            .attributes = {{"causal", std::int64_t{1}}}}));
-  samples.push_back(
-      mezzo({.op = "ScaledDotProductAttentionGrad",
-             .operands = {f({1, 2, 3, 2}), f({1, 2, 3, 4}), f({1, 1, 5, 4}), f({1, 1, 5, 2}),
-                          absent(), f({1, 2, 3, 2}), f({1, 2, 3})},
-             .results = 3}));
+  samples.push_back(mezzo({.op = "ScaledDotProductAttentionGrad",
+                           .operands = {f({1, 2, 3, 2}), f({1, 2, 3, 4}), f({1, 1, 5, 4}),
+                                        f({1, 1, 5, 2}), absent(), f({1, 2, 3, 2}), f({1, 2, 3})},
+                           .results = 3}));
 }
 
 }  // namespace
@@ -109,6 +136,7 @@ void add_mezzo_samples(std::vector<OpSample>& samples) {
                  .attributes = {{"trans_a", trans_a}, {"trans_b", trans_b}, {"alpha", 0.5F}}}));
     }
   }
+  add_epilogues(samples);
   add_attention(samples);
   samples.push_back(mezzo({.op = "AddN", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}}));
   samples.push_back(mezzo({.op = "SumTo", .operands = {f({2, 3, 4})}, .result_dims = {3, 1}}));
