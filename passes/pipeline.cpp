@@ -28,6 +28,7 @@
 #include "passes/cleanup/resolve_sequences.h"
 #include "passes/cleanup/stable_logs.h"
 #include "passes/cleanup/unroll.h"
+#include "passes/fusion/fuse_epilogues.h"
 #include "passes/layout/pad_channels.h"
 #include "passes/precision/absorb_casts.h"
 #include "passes/precision/assign_precision.h"
@@ -93,6 +94,8 @@ constexpr std::array kPasses = {
     PassInfo{"absorb-casts", absorb_casts, "lets kernels read and write the other type themselves"},
     PassInfo{"narrow-storage", narrow_storage,
              "stores activations of FP32 kernels in the low type, on devices"},
+    PassInfo{"fuse-epilogues", fuse_epilogues,
+             "lets products add biases and apply activations as they write", kTyped},
     PassInfo{"dce", dce, "removes what no output needs"},
 };
 
@@ -129,6 +132,12 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
   // Now the shapes of all outputs are known, and a Softmax at the end is one node.
   if (purpose != Purpose::kInference) passes.push_back(find_pass("attach-loss"));
   return passes;
+}
+
+// What follows when precision is settled: forms that cost least on the device.
+void add_device_passes(const PassContext& ctx, std::vector<const PassInfo*>& passes) {
+  if (ctx.device == DeviceKind::kCuda) passes.push_back(find_pass("fuse-epilogues"));
+  passes.push_back(find_pass("dce"));
 }
 
 // Does the user say of nodes or operators how they run? Then they stay what they are called.
@@ -205,9 +214,10 @@ std::vector<const PassInfo*> training_pipeline(const PassContext& ctx) {
   }
   for (const PassInfo* pass :
        by_name({"dce", "fuse-transposes", "assign-precision", "insert-casts", "fold-casts",
-                "hoist-casts", "absorb-casts", "narrow-storage", "dce"})) {
+                "hoist-casts", "absorb-casts", "narrow-storage"})) {
     passes.push_back(pass);
   }
+  add_device_passes(ctx, passes);
   return passes;
 }
 
@@ -224,7 +234,7 @@ std::vector<const PassInfo*> run_pipeline(const PassContext& ctx) {
       passes.push_back(pass);
     }
   }
-  passes.push_back(find_pass("dce"));
+  add_device_passes(ctx, passes);
   return passes;
 }
 
@@ -249,7 +259,8 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
         {"widen-weights", "separate-parameters", "infer-shapes", "heed-notes", "inference-form"},
         Purpose::kEvaluation);
   }
-  for (const PassInfo* pass : by_name({"fuse-transposes", "dce"})) passes.push_back(pass);
+  passes.push_back(find_pass("fuse-transposes"));
+  add_device_passes(ctx, passes);
   return passes;
 }
 

@@ -1,8 +1,9 @@
-// For a contraction with operand Transpose(x):
+// Of Transposes that only exchange the last two dimensions:
 //
-// - if the permutation only exchanges the last two dimensions, the contraction reads x and flips
-// its
-//   flag for that operand.
+// 1. A contraction with operand Transpose(x) reads x and flips its flag for that operand.
+// 2. The Transpose of a product that nothing else reads is the product of the other operand's
+//    transpose with this one's: (A B)^T = B^T A^T. The gradient of a weight that was read
+//    transposed comes so.
 
 #include "passes/cleanup/fuse_transposes.h"
 
@@ -10,6 +11,8 @@
 #include <numeric>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/op_def.h"
+#include "passes/cleanup/match.h"
 
 namespace mezzo::passes {
 namespace {
@@ -33,6 +36,41 @@ std::string_view flag_of(const Node& node, std::size_t operand) {
   if (node.is("MatMul") || node.is("MatMulT", kMezzoDomain))
     return operand == 0 ? "trans_a" : "trans_b";
   return {};
+}
+
+// The product whose result alone this Transpose turns, if it can be turned itself.
+Node* turned_product(const Node& transpose) {
+  Node* product = transpose.operand(0)->producer();
+  if (product == nullptr || product->graph() != transpose.graph() ||
+      (!product->is("MatMul") && !product->is("MatMulT", kMezzoDomain)) ||
+      !has_one_reader(*transpose.operand(0))) {
+    return nullptr;
+  }
+  const auto a = product->operand(0)->tensor_type().rank(),
+             b = product->operand(1)->tensor_type().rank();
+  return a && b && *a == *b ? product : nullptr;
+}
+
+// Makes the Transpose the product.
+Status turn(const Model& model, Graph& graph, Node* transpose, Node* product) {
+  Builder builder(graph, type_inference(model), transpose);
+  builder.set_scope(product->name.empty() ? product->result()->name() : product->name);
+  std::vector<Builder::NamedValue> attributes;
+  if (product->int_attribute("trans_b", 0) == 0)
+    attributes.emplace_back("trans_a", std::int64_t{1});
+  if (product->int_attribute("trans_a", 0) == 0)
+    attributes.emplace_back("trans_b", std::int64_t{1});
+  const float alpha = product->float_attribute("alpha", 1.0F);
+  if (alpha != 1.0F) attributes.emplace_back("alpha", alpha);
+  Value* y = builder.mezzo_op("MatMulT", {product->operand(1), product->operand(0)},
+                              std::move(attributes));
+  MEZZO_RETURN_IF_ERROR(builder.status());
+  y->producer()->name = product->name;
+  y->type = transpose->result()->type;
+  graph.replace_uses(transpose->result(), y);
+  graph.erase(transpose);
+  graph.erase(product);
+  return ok_status();
 }
 
 // MatMulT wants equal ranks of at least 2, or a matrix on the right, which MatMul need not have.
@@ -66,6 +104,15 @@ StatusOr<bool> fuse_transposes(Model& model, PassContext& ctx) {
       graph.erase(transpose);
       changed = true;
     }
+  }
+  // Forwards, so that a product behind another's Transpose is seen as it is by then.
+  for (Node* transpose : graph.node_list()) {
+    if (!exchanges_last_two(*transpose)) continue;
+    Node* product = turned_product(*transpose);
+    if (product == nullptr) continue;
+    MEZZO_RETURN_IF_ERROR(turn(model, graph, transpose, product));
+    ctx.stats.add("transposes-fused", 1);
+    changed = true;
   }
   return changed;
 }
