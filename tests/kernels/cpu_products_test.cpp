@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "compiler/support/text.h"
 #include "tests/kernels/kernel_harness.h"
@@ -99,6 +100,92 @@ TEST(Products, GemmOfDoublesAndIntegers) {
         draw(engine, 0, 3) == 0 ? TensorDesc() : tensor(dtype, cs[draw(engine, 0, 4)])};
     test.request.outputs = {tensor(dtype, {m, n})};
     ASSERT_NO_FATAL_FAILURE(check_exactly(engine, test));
+    if (HasFailure()) return;
+  }
+}
+
+DType draw_low(Engine& engine) {
+  return draw(engine, 0, 1) == 0 ? DType::kFloat16 : DType::kBFloat16;
+}
+
+// Operands of a product of the drawn sizes, batched or not, as MatMulT takes them.
+struct DrawnProduct {
+  std::int64_t m, k, n;
+  TensorDesc a, b, y;
+};
+DrawnProduct draw_product(Engine& engine, bool batched, KernelRequest& request) {
+  DrawnProduct product = {
+      draw(engine, 1, 40), draw(engine, 1, 90), draw(engine, 1, 40), {}, {}, {}};
+  const auto [m, k, n] = std::tie(product.m, product.k, product.n);
+  const bool trans_a = draw(engine, 0, 1) == 1, trans_b = draw(engine, 0, 1) == 1;
+  request.attributes.set("trans_a", std::int64_t{trans_a});
+  request.attributes.set("trans_b", std::int64_t{trans_b});
+  request.attributes.set("alpha", draw(engine, 0, 1) == 0 ? 1.0 : 0.5);
+  Dims a = trans_a ? Dims{k, m} : Dims{m, k}, y = {m, n};
+  if (batched) {
+    a.insert(a.begin(), 3);
+    y.insert(y.begin(), 3);
+  }
+  const DType operands = draw(engine, 0, 2) == 0 ? DType::kFloat32 : draw_low(engine);
+  const DType result = draw(engine, 0, 1) == 0 ? operands : DType::kFloat32;
+  product.a = tensor(operands, a);
+  product.b = tensor(operands, trans_b ? Dims{n, k} : Dims{k, n});
+  product.y = tensor(result, y);
+  return product;
+}
+
+void check_product(Engine& engine, CpuCase& test, const DrawnProduct& product) {
+  for (const TensorDesc& desc : test.request.inputs)
+    test.operands.push_back(desc.present() ? draw_numbers(engine, desc, 1.0) : Numbers());
+  test.depth = product.k + 20;
+  test.cancels = 1.0;
+  check_cpu(test);
+}
+
+TEST(CpuProducts, TakeOverBiasAndActivation) {
+  Engine engine(85);
+  constexpr const char* kActivations[] = {"none", "relu", "gelu_tanh"};
+  for (int round = 0; round < 60; ++round) {
+    CpuCase test;
+    test.request.op = "MatMulActivation";
+    const DrawnProduct product = draw_product(engine, round % 3 == 0, test.request);
+    test.request.attributes.set("activation", std::string(kActivations[draw(engine, 0, 2)]));
+    test.request.inputs = {
+        product.a, product.b,
+        draw(engine, 0, 3) == 0 ? TensorDesc() : tensor(draw_float(engine), {product.n})};
+    test.request.outputs = {product.y};
+    if (draw(engine, 0, 1) == 0)
+      test.request.outputs.push_back(tensor(draw_float(engine), product.y.dims));
+    ASSERT_NO_FATAL_FAILURE(check_product(engine, test, product));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CpuProducts, TakeOverDerivatives) {
+  Engine engine(86);
+  for (int round = 0; round < 40; ++round) {
+    CpuCase test;
+    test.request.op = "MatMulActivationGrad";
+    const DrawnProduct product = draw_product(engine, round % 3 == 0, test.request);
+    test.request.attributes.set("activation", std::string(round % 2 == 0 ? "relu" : "gelu_tanh"));
+    test.request.inputs = {product.a, product.b, tensor(draw_float(engine), product.y.dims)};
+    test.request.outputs = {product.y};
+    ASSERT_NO_FATAL_FAILURE(check_product(engine, test, product));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CpuProducts, SumAnOperandBeside) {
+  Engine engine(87);
+  for (int round = 0; round < 40; ++round) {
+    CpuCase test;
+    test.request.op = "MatMulSums";
+    const DrawnProduct product = draw_product(engine, false, test.request);
+    const bool of_a = draw(engine, 0, 1) == 1;
+    test.request.attributes.set("of", std::string(of_a ? "a" : "b"));
+    test.request.inputs = {product.a, product.b};
+    test.request.outputs = {product.y, tensor(draw_float(engine), {of_a ? product.m : product.n})};
+    ASSERT_NO_FATAL_FAILURE(check_product(engine, test, product));
     if (HasFailure()) return;
   }
 }
