@@ -26,7 +26,8 @@ struct Part {
 class Parts final : public Kernel {
  public:
   // `request` is the whole's and outlives the calls of add().
-  explicit Parts(const KernelRequest& request) : request_(&request), product_(request.outputs[0]) {
+  Parts(const KernelRequest& request, const Isa& isa)
+      : request_(&request), product_(request.outputs[0]), implementation_(isa.name) {
     product_.dtype = DType::kFloat32;
     product_.layout = Layout::kRowMajor;
   }
@@ -55,7 +56,7 @@ class Parts final : public Kernel {
     for (const Part& part : parts_) bytes += part.kernel->held_bytes();
     return bytes;
   }
-  std::string_view implementation() const override { return "cpu:parts"; }
+  std::string_view implementation() const override { return implementation_; }
 
   Status run(const KernelArguments& arguments) override {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
@@ -91,6 +92,7 @@ class Parts final : public Kernel {
 
   const KernelRequest* request_;  // until prepared
   TensorDesc product_;
+  std::string implementation_;
   std::vector<Part> parts_;
   std::size_t inner_bytes_ = 0;
   bool uses_product_ = false;
@@ -126,9 +128,9 @@ bool has_result(const KernelRequest& request, std::size_t number) {
 
 }  // namespace
 
-Prepared prepare_matmul_activation(const KernelRequest& request, const Isa& /*isa*/) {
+Prepared prepare_matmul_activation(const KernelRequest& request, const Isa& isa) {
   MEZZO_RETURN_IF_ERROR(take_row_major_floats(request));
-  auto parts = std::make_unique<Parts>(request);
+  auto parts = std::make_unique<Parts>(request, isa);
   MEZZO_RETURN_IF_ERROR(parts->add("MatMulT", product_attributes(request),
                                    {Parts::input(0), Parts::input(1)}, Parts::product()));
   if (request.inputs.size() > 2 && request.inputs[2].present()) {
@@ -152,9 +154,9 @@ Prepared prepare_matmul_activation(const KernelRequest& request, const Isa& /*is
   return std::unique_ptr<Kernel>(std::move(parts));
 }
 
-Prepared prepare_matmul_activation_grad(const KernelRequest& request, const Isa& /*isa*/) {
+Prepared prepare_matmul_activation_grad(const KernelRequest& request, const Isa& isa) {
   MEZZO_RETURN_IF_ERROR(take_row_major_floats(request));
-  auto parts = std::make_unique<Parts>(request);
+  auto parts = std::make_unique<Parts>(request, isa);
   MEZZO_RETURN_IF_ERROR(parts->add("MatMulT", product_attributes(request),
                                    {Parts::input(0), Parts::input(1)}, Parts::product()));
   const bool relu = request.attributes.get_string("activation", "none") == "relu";
@@ -164,9 +166,9 @@ Prepared prepare_matmul_activation_grad(const KernelRequest& request, const Isa&
   return std::unique_ptr<Kernel>(std::move(parts));
 }
 
-Prepared prepare_matmul_sums(const KernelRequest& request, const Isa& /*isa*/) {
+Prepared prepare_matmul_sums(const KernelRequest& request, const Isa& isa) {
   MEZZO_RETURN_IF_ERROR(take_row_major_floats(request));
-  auto parts = std::make_unique<Parts>(request);
+  auto parts = std::make_unique<Parts>(request, isa);
   MEZZO_RETURN_IF_ERROR(parts->add("MatMulT", product_attributes(request),
                                    {Parts::input(0), Parts::input(1)}, Parts::output(0)));
   const bool of_a = request.attributes.get_string("of", "b") == "a";

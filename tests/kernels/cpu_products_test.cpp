@@ -134,19 +134,19 @@ DrawnProduct draw_product(Engine& engine, bool batched, KernelRequest& request) 
   return product;
 }
 
-void check_product(Engine& engine, CpuCase& test, const DrawnProduct& product) {
+void check_product(Engine& engine, KernelCase& test, const DrawnProduct& product) {
   for (const TensorDesc& desc : test.request.inputs)
     test.operands.push_back(desc.present() ? draw_numbers(engine, desc, 1.0) : Numbers());
   test.depth = product.k + 20;
   test.cancels = 1.0;
-  check_cpu(test);
+  check_kernel(test);
 }
 
-TEST(CpuProducts, TakeOverBiasAndActivation) {
+TEST(Products, TakeOverBiasAndActivation) {
   Engine engine(85);
   constexpr const char* kActivations[] = {"none", "relu", "gelu_tanh"};
   for (int round = 0; round < 60; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "MatMulActivation";
     const DrawnProduct product = draw_product(engine, round % 3 == 0, test.request);
     test.request.attributes.set("activation", std::string(kActivations[draw(engine, 0, 2)]));
@@ -161,10 +161,10 @@ TEST(CpuProducts, TakeOverBiasAndActivation) {
   }
 }
 
-TEST(CpuProducts, TakeOverDerivatives) {
+TEST(Products, TakeOverDerivatives) {
   Engine engine(86);
   for (int round = 0; round < 40; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "MatMulActivationGrad";
     const DrawnProduct product = draw_product(engine, round % 3 == 0, test.request);
     test.request.attributes.set("activation", std::string(round % 2 == 0 ? "relu" : "gelu_tanh"));
@@ -175,10 +175,10 @@ TEST(CpuProducts, TakeOverDerivatives) {
   }
 }
 
-TEST(CpuProducts, SumAnOperandBeside) {
+TEST(Products, SumAnOperandBeside) {
   Engine engine(87);
   for (int round = 0; round < 40; ++round) {
-    CpuCase test;
+    KernelCase test;
     test.request.op = "MatMulSums";
     const DrawnProduct product = draw_product(engine, false, test.request);
     const bool of_a = draw(engine, 0, 1) == 1;
