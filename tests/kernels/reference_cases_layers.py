@@ -415,3 +415,25 @@ case("LinearAttention: delta", [q, k, v, None, None, beta],
      list(linear_attention(q, k, v, 4, 2, None, None, beta)), update_rule="delta", **heads)
 case("LinearAttention: gated_delta per head", [q, k, v, past, decay[..., :2].copy(), beta[..., :1].copy()],
      [linear_attention(q, k, v, 4, 2, past, decay[..., :2], beta[..., :1])[0], None], **heads)
+
+
+# Products with an epilogue.
+def activation(name, x):
+    return {"none": lambda v: v, "relu": F.relu, "gelu_tanh": lambda v: F.gelu(v, approximate="tanh")}[name](t(x))
+
+
+a, b, bias = data(2, 3, 4, scale=1), data(5, 4, scale=1), data(5, scale=1)
+for name in ["none", "relu", "gelu_tanh"]:
+    pre = 0.5 * a @ b.T + bias
+    case(f"MatMulActivation: {name}", [a, b, bias], [activation(name, pre), pre], trans_b=1, alpha=0.5,
+         activation=name)
+case("MatMulActivation: no bias", [a, b], [activation("relu", a @ b.T)], trans_b=1, activation="relu")
+a, b, x = data(4, 3, scale=1), data(4, 5, scale=1), data(3, 5, scale=1)
+for name in ["relu", "gelu_tanh"]:
+    point = t(x).requires_grad_()
+    y = {"relu": F.relu, "gelu_tanh": lambda v: F.gelu(v, approximate="tanh")}[name](point)
+    case(f"MatMulActivationGrad: {name}", [a, b, x],
+         [torch.autograd.grad(y, point, t(a.T @ b))[0]], trans_a=1, activation=name)
+case("MatMulSums: of a", [a, b], [a.T @ b, a.sum(0)], trans_a=1, of="a")
+case("MatMulSums: of b", [a, b], [a.T @ b, b.sum(0)], trans_a=1, of="b")
+case("MatMulSums: of b, transposed", [a.T.copy(), b.T.copy()], [a.T @ b, b.sum(0)], trans_b=1, of="b")

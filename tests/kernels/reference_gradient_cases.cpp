@@ -324,6 +324,23 @@ void add_movement(std::vector<GradientCase>& cases) {
 
 }  // namespace
 
+namespace {
+
+// x I = x: what the derivative is multiplied with is then dy.
+void add_epilogues(std::vector<GradientCase>& cases) {
+  for (const char* activation : {"relu", "gelu_tanh"}) {
+    cases.push_back(
+        {std::string("MatMulActivation, ") + activation,
+         "MatMulActivation",
+         {{"activation", std::string(activation)}},
+         {random_tensor({4, 3}), Tensor(DType::kFloat64, {3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1})},
+         {{4, 3}},
+         {{"MatMulActivationGrad", "dy x1 x0", "x0"}}});
+  }
+}
+
+}  // namespace
+
 std::vector<GradientCase> gradient_cases() {
   std::vector<GradientCase> cases;
   add_elementwise(cases);
@@ -334,6 +351,7 @@ std::vector<GradientCase> gradient_cases() {
   add_pools(cases);
   add_movement(cases);
   add_layer_cases(cases);
+  add_epilogues(cases);
   return cases;
 }
 
