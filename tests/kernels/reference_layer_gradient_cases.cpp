@@ -27,13 +27,6 @@ void add_recurrent(std::vector<GradientCase>& cases) {
                        "x0 x1 x2 x3 x5" + std::string(lstm ? " x6 x7" : "")},
                       {cell + "Grad", "dy - - x0 x1 x2 x3 x4 x5 " + states, "- x1"}}});
   }
-  cases.push_back({"ScaledDotProductAttention",
-                   "ScaledDotProductAttention",
-                   {{"causal", 1}},
-                   {random_tensor({2, 4, 3, 2}), random_tensor({2, 2, 5, 2}),
-                    random_tensor({2, 2, 5, 3}), random_tensor({2, 1, 3, 5})},
-                   {{2, 4, 3, 3}, {2, 4, 3}},
-                   {{"ScaledDotProductAttentionGrad", "dy x0 x1 x2 x3 y0 y1", "x0 x1 x2"}}});
   cases.push_back(
       {"LinearAttention",
        "LinearAttention",
@@ -138,6 +131,16 @@ void add_signals(std::vector<GradientCase>& cases) {
                    {{"STFTGrad", "dy x0 x1", "x0 x1"}}});
 }
 
+void add_attention(std::vector<GradientCase>& cases) {
+  cases.push_back({"ScaledDotProductAttention",
+                   "ScaledDotProductAttention",
+                   {{"causal", 1}},
+                   {random_tensor({2, 4, 3, 2}), random_tensor({2, 2, 5, 2}),
+                    random_tensor({2, 2, 5, 3}), random_tensor({2, 1, 3, 5})},
+                   {{2, 4, 3, 3}, {2, 4, 3}},
+                   {{"ScaledDotProductAttentionGrad", "dy x0 x1 x2 x3 y0 y1", "x0 x1 x2"}}});
+}
+
 }  // namespace
 
 void add_layer_cases(std::vector<GradientCase>& cases) {
@@ -145,6 +148,7 @@ void add_layer_cases(std::vector<GradientCase>& cases) {
   add_functions(cases);
   add_images(cases);
   add_signals(cases);
+  add_attention(cases);
 }
 
 }  // namespace mezzo::kernels::test
