@@ -460,7 +460,7 @@ for title, heads, groups, bias_dims, attributes in [
     leaves = [t(x).requires_grad_() for x in (q, k, v)]
     y, lse = attention(*leaves, None if bias is None else t(bias), "causal" in attributes,
                        attributes.get("scale"))
-    case(f"ScaledDotProductAttention: {title}", [q, k, v, bias], [y, ("float", lse)], **attributes)
+    case(f"ScaledDotProductAttention: {title}", [q, k, v, bias], [y, lse], **attributes)
     dy = data(*y.shape, scale=1)
-    case(f"ScaledDotProductAttentionGrad: {title}", [dy, q, k, v, bias, y, ("float", lse)],
+    case(f"ScaledDotProductAttentionGrad: {title}", [dy, q, k, v, bias, y, lse],
          list(torch.autograd.grad(y, leaves, t(dy))), **attributes)
