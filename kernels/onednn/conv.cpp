@@ -173,10 +173,9 @@ StatusOr<KernelPtr> prepare_conv_transpose(const KernelRequest& request) {
                                           request.inputs[0]));
   MEZZO_RETURN_IF_ERROR(check_bias(request, geometry.x[1]));
   MEZZO_ASSIGN_OR_RETURN(const dnnl::engine engine, cpu_engine());
-  if (request.inputs[1].layout != Layout::kRowMajor) return unimplemented("channels-last weights");
   const std::size_t output_dim = geometry.group > 1 ? 1 : 0;
   Dims w_dims = geometry.w;
-  Dims w_strides = dense_strides(geometry.w, Layout::kRowMajor);
+  Dims w_strides = grouped(SequenceBuilder(request).input(1), geometry).desc.get_strides();
   std::swap(w_dims[output_dim], w_dims[output_dim + 1]);
   std::swap(w_strides[output_dim], w_strides[output_dim + 1]);
   const Operand weights = {{Buffer::Place::kInput, 1},

@@ -10,8 +10,8 @@
 namespace mezzo::passes {
 namespace {
 
-constexpr std::array<std::string_view, 3> kConvolutions = {"Conv", "ConvGradInput",
-                                                           "ConvGradWeight"};
+constexpr std::array<std::string_view, 4> kConvolutions = {"Conv", "ConvGradInput",
+                                                           "ConvGradWeight", "ConvTranspose"};
 
 bool reads_low(const proto::Step& step, const proto::Plan& plan) {
   const auto low = [&](int operand) {

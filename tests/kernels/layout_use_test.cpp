@@ -246,7 +246,8 @@ TEST(LayoutUse, WeightsOfConvolutionsInEitherLayout) {
     const Dims w = {4, 6 / group, 3, 3};
     const std::vector<Case> forms = {{"Conv", {x, w}, {y}, {}},
                                      {"ConvGradInput", {y, w}, {x}, {}},
-                                     {"ConvGradWeight", {y, x}, {w}, {}}};
+                                     {"ConvGradWeight", {y, x}, {w}, {}},
+                                     {"ConvTranspose", {y, w}, {x}, {}}};
     for (const Case& form : forms) {
       KernelRequest request;
       request.op = form.op;
