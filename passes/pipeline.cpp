@@ -83,7 +83,7 @@ constexpr std::array kPasses = {
              "puts normalisation by constants into the weights before it", kTyped},
     PassInfo{"fuse-bias", fuse_bias, "lets products add the row that follows them", kTyped},
     PassInfo{"fuse-attention", fuse_attention,
-             "makes one node of scores, Softmax and weighted sum, for a GPU", kTyped},
+             "makes one node of scores, Softmax and weighted sum where it pays", kTyped},
     PassInfo{"fuse-transposes", fuse_transposes, "lets contractions read transposed operands"},
     PassInfo{"raise-for-precision", raise_for_precision,
              "brings the model to an opset that has the low type"},
@@ -259,7 +259,8 @@ std::vector<const PassInfo*> inference_pipeline(const PassContext& ctx) {
         {"widen-weights", "separate-parameters", "infer-shapes", "heed-notes", "inference-form"},
         Purpose::kEvaluation);
   }
-  passes.push_back(find_pass("fuse-transposes"));
+  for (const PassInfo* pass : by_name({"fuse-attention", "fuse-transposes"}))
+    passes.push_back(pass);
   add_device_passes(ctx, passes);
   return passes;
 }

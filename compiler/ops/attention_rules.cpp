@@ -10,10 +10,19 @@ namespace {
 
 constexpr std::size_t kRank = 4;
 
+// Bits of tokens_first, by operand; the result's comes behind them.
+constexpr std::int64_t kResultBit = 8;
+
 const std::vector<Dim>* shape_of(const Node& node, std::size_t operand) {
   const Value* value = node.operand(operand);
   if (value == nullptr || !value->type.is_tensor() || !value->tensor_type().shape) return nullptr;
   return &*value->tensor_type().shape;
+}
+
+// The other way round where the bit says so: heads in front of tokens, or behind them.
+std::vector<Dim> turned(const Node& node, std::int64_t bit, std::vector<Dim> dims) {
+  if ((node.int_attribute("tokens_first", 0) & bit) != 0) std::swap(dims[1], dims[2]);
+  return dims;
 }
 
 Status expect_rank(const Node& node, std::size_t operand) {
@@ -35,25 +44,30 @@ Status infer_attention(Node& node) {
   for (const std::size_t operand : {0, 1, 2}) {
     MEZZO_RETURN_IF_ERROR(expect_rank(node, operand));
   }
-  const std::vector<Dim>*q = shape_of(node, 0), *k = shape_of(node, 1), *v = shape_of(node, 2);
-  if (q == nullptr || k == nullptr || v == nullptr) return ok_status();
-  MEZZO_RETURN_IF_ERROR(expect_equal((*k)[0], (*q)[0], "batches of the keys"));
-  MEZZO_RETURN_IF_ERROR(expect_equal((*v)[0], (*q)[0], "batches of the values"));
-  MEZZO_RETURN_IF_ERROR(expect_equal((*v)[1], (*k)[1], "heads of the values"));
-  MEZZO_RETURN_IF_ERROR(expect_equal((*v)[2], (*k)[2], "number of values"));
-  MEZZO_RETURN_IF_ERROR(expect_equal((*k)[3], (*q)[3], "size of the keys"));
-  const Dim &heads = (*q)[1], &groups = (*k)[1];
+  for (const std::size_t operand : {0, 1, 2}) {
+    if (shape_of(node, operand) == nullptr) return ok_status();
+  }
+  const std::vector<Dim> q = turned(node, 1, *shape_of(node, 0)),
+                         k = turned(node, 2, *shape_of(node, 1)),
+                         v = turned(node, 4, *shape_of(node, 2));
+  MEZZO_RETURN_IF_ERROR(expect_equal(k[0], q[0], "batches of the keys"));
+  MEZZO_RETURN_IF_ERROR(expect_equal(v[0], q[0], "batches of the values"));
+  MEZZO_RETURN_IF_ERROR(expect_equal(v[1], k[1], "heads of the values"));
+  MEZZO_RETURN_IF_ERROR(expect_equal(v[2], k[2], "number of values"));
+  MEZZO_RETURN_IF_ERROR(expect_equal(k[3], q[3], "size of the keys"));
+  const Dim &heads = q[1], &groups = k[1];
   if (heads.known() && groups.known() && (groups.value < 1 || heads.value % groups.value != 0)) {
     return invalid_argument("expected a multiple of the " + std::to_string(groups.value) +
                             " heads of keys as heads of queries, got " +
                             std::to_string(heads.value));
   }
   if (node.result(0) != nullptr) {
-    const TensorType y(node.operand(0)->dtype(), {(*q)[0], (*q)[1], (*q)[2], (*v)[3]});
+    const TensorType y(node.operand(0)->dtype(),
+                       turned(node, kResultBit, {q[0], q[1], q[2], v[3]}));
     MEZZO_RETURN_IF_ERROR(merge_type(*node.result(0), Type(y)));
   }
   if (node.result(1) == nullptr) return ok_status();
-  const TensorType lse(DType::kFloat32, {(*q)[0], (*q)[1], (*q)[2]});
+  const TensorType lse(DType::kFloat32, {q[0], q[1], q[2]});
   return merge_type(*node.result(1), Type(lse));
 }
 

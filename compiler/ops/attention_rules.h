@@ -2,6 +2,7 @@
 //
 // q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], bias?[broadcast to B,H,T,S] -> y[B,H,T,E], lse[B,H,T]; H is a
 // multiple of G, and lse, FP32, is the logarithm of the sum of exponentials of a query's scores.
+// Bits of the attribute tokens_first: q (1), k (2), v (4), y (8) lie with heads behind tokens.
 #pragma once
 
 #include "compiler/ops/gradient_helpers.h"

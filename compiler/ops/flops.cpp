@@ -69,12 +69,14 @@ double rnn_flops(const Node& node) {
 
 // Scores and weighted sum: two products, [S, D] x [D, L] and [S, L] x [L, D] per head.
 double attention_flops(const Node& node) {
-  return product(elems(node.operand(0)), extent(node.operand(1), -2), 4.0);
+  const bool tokens_first = (node.int_attribute("tokens_first", 0) & 2) != 0;
+  return product(elems(node.operand(0)), extent(node.operand(1), tokens_first ? -3 : -2), 4.0);
 }
 
 // Five products of that size: the scores again, dp, dq, dk and dv.
 double attention_grad_flops(const Node& node) {
-  return product(elems(node.operand(1)), extent(node.operand(2), -2), 10.0);
+  const bool tokens_first = (node.int_attribute("tokens_first", 0) & 2) != 0;
+  return product(elems(node.operand(1)), extent(node.operand(2), tokens_first ? -3 : -2), 10.0);
 }
 
 // Every combination of the labels' values is one multiply-add per operand beyond the first.

@@ -2,131 +2,31 @@
 // of the kernel table (oneDNN), over one block of queries and the keys that it may see, so that of
 // scores there are never more than a block per thread. Letters: kernels/attention_shape.h.
 //
+// Operands whose tokens lie apart (attribute tokens_first) are brought together, a block of queries
+// or the keys of a group at a time.
+//
 //   s = scale q k^T + bias      p = softmax(s)      y = p v      lse = max s - log max p
 //   dv += p^T dy    ds = p (dy v^T - sum of p dy v^T)    dq = scale ds k    dk += scale ds^T q
 //
 // Statistics and scores are float32; p and ds are rounded to the operands' dtype as operands of
 // products. The gradient takes the softmax again rather than lse: the same numbers, without a
 // logarithm between. Blocks are added up in the order of heads and queries, whatever the threads.
-#include "kernels/attention_shape.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
 
-#include "kernels/cpu/common.h"
+#include "kernels/cpu/attention_plan.h"
 
 namespace mezzo::kernels::cpu {
 namespace {
 
-constexpr Int kQueries = 64;  // of a block
-constexpr Int kKeys = 64;     // blocks see a multiple of this
 constexpr std::size_t kLine = 64;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-// c = alpha a b, one or the other transposed; of rows x depth x columns.
-struct ProductForm {
-  Int rows = 0, depth = 0, columns = 0;
-  bool trans_a = false, trans_b = false;
-  double alpha = 1.0;
-  DType a = DType::kFloat32, b = DType::kFloat32, c = DType::kFloat32;
-};
-
-StatusOr<std::unique_ptr<Kernel>> prepare_product(const ProductForm& form) {
-  KernelRequest request;
-  request.op = "MatMulT";
-  request.attributes.set("trans_a", std::int64_t{form.trans_a});
-  request.attributes.set("trans_b", std::int64_t{form.trans_b});
-  request.attributes.set("alpha", form.alpha);
-  const auto matrix = [](DType dtype, Int rows, Int columns, bool transposed) {
-    return TensorDesc{dtype, transposed ? Dims{columns, rows} : Dims{rows, columns}};
-  };
-  request.inputs = {matrix(form.a, form.rows, form.depth, form.trans_a),
-                    matrix(form.b, form.depth, form.columns, form.trans_b)};
-  request.outputs = {matrix(form.c, form.rows, form.columns, false)};
-  return prepare_kernel(request, Backend::kCpu);
-}
 
 // Floats that bytes take, rounded up to whole cache lines.
 Int line_floats(std::size_t bytes) {
   return static_cast<Int>((bytes + kLine - 1) / kLine * (kLine / sizeof(float)));
-}
-
-struct Plan {
-  const Isa* isa = nullptr;
-  AttentionShape shape;
-  DType dtype = DType::kFloat32;  // of all operands but the bias
-  DType bias = DType::kNone;
-  DType lse = DType::kNone;
-  int threads = 1;
-  bool grad = false;
-
-  Int blocks() const { return ceil_div(shape.queries, kQueries); }
-  Int rows(Int block) const { return std::min(kQueries, shape.queries - block * kQueries); }
-  // Keys that any query of the block sees, rounded up.
-  Int keys(Int block) const {
-    const Int seen = shape.seen(block * kQueries + rows(block) - 1);
-    return std::min(shape.keys, ceil_div(seen, kKeys) * kKeys);
-  }
-};
-
-// The products of a block of so many queries and keys.
-struct BlockKernels {
-  std::unique_ptr<Kernel> scores, values;  // s, y
-  std::unique_ptr<Kernel> dp, dq, dk, dv;
-
-  std::size_t workspace_bytes() const {
-    std::size_t bytes = 0;
-    for (const Kernel* kernel :
-         {scores.get(), values.get(), dp.get(), dq.get(), dk.get(), dv.get()}) {
-      if (kernel != nullptr) bytes = std::max(bytes, kernel->workspace_bytes());
-    }
-    return bytes;
-  }
-};
-
-StatusOr<BlockKernels> prepare_block(const Plan& plan, Int rows, Int keys) {
-  const AttentionShape& shape = plan.shape;
-  const DType t = plan.dtype;
-  BlockKernels made;
-  MEZZO_ASSIGN_OR_RETURN(made.scores, prepare_product({.rows = rows,
-                                                       .depth = shape.size,
-                                                       .columns = keys,
-                                                       .trans_b = true,
-                                                       .alpha = shape.scale,
-                                                       .a = t,
-                                                       .b = t}));
-  if (!plan.grad) {
-    MEZZO_ASSIGN_OR_RETURN(
-        made.values,
-        prepare_product(
-            {.rows = rows, .depth = keys, .columns = shape.v_size, .a = t, .b = t, .c = t}));
-    return made;
-  }
-  MEZZO_ASSIGN_OR_RETURN(
-      made.dp,
-      prepare_product(
-          {.rows = rows, .depth = shape.v_size, .columns = keys, .trans_b = true, .a = t, .b = t}));
-  MEZZO_ASSIGN_OR_RETURN(made.dq, prepare_product({.rows = rows,
-                                                   .depth = keys,
-                                                   .columns = shape.size,
-                                                   .alpha = shape.scale,
-                                                   .a = t,
-                                                   .b = t,
-                                                   .c = t}));
-  MEZZO_ASSIGN_OR_RETURN(made.dk, prepare_product({.rows = keys,
-                                                   .depth = rows,
-                                                   .columns = shape.size,
-                                                   .trans_a = true,
-                                                   .alpha = shape.scale,
-                                                   .a = t,
-                                                   .b = t}));
-  MEZZO_ASSIGN_OR_RETURN(
-      made.dv,
-      prepare_product(
-          {.rows = keys, .depth = rows, .columns = shape.v_size, .trans_a = true, .a = t, .b = t}));
-  return made;
 }
 
 // What one thread works with; one thread at a time runs a kernel, so each has its own.
@@ -134,7 +34,7 @@ using ThreadKernels = std::map<std::pair<Int, Int>, BlockKernels>;
 
 class Attention {
  public:
-  static StatusOr<Attention> make(const Plan& plan) {
+  static StatusOr<Attention> make(const AttentionPlan& plan) {
     Attention attention;
     attention.plan_ = plan;
     for (int thread = 0; thread < plan.threads; ++thread) {
@@ -176,16 +76,27 @@ class Attention {
   }
   Int k_floats() const { return padded_floats(plan_.shape.keys * plan_.shape.size); }
   Int v_floats() const { return padded_floats(plan_.shape.keys * plan_.shape.v_size); }
+  // `rows` of `width` elements of operands, where they have to be brought together.
+  Int dense_floats(Int rows, Int width) const {
+    return padded_floats(ceil_div(rows * width * elem_bytes(plan_.dtype), Int{sizeof(float)}));
+  }
+  Int gathered_floats() const {
+    const AttentionShape& shape = plan_.shape;
+    return dense_floats(kQueries, shape.size) + 2 * dense_floats(kQueries, shape.v_size) +
+           dense_floats(kQueries, shape.size) + dense_floats(shape.keys, shape.size) +
+           dense_floats(shape.keys, shape.v_size);
+  }
   Int thread_floats() const {
     const Int backward = score_floats() + 2 * (k_floats() + v_floats());
     return score_floats() + low_floats() + padded_floats(plan_.shape.keys) + product_floats_ +
-           (plan_.grad ? backward : 0);
+           gathered_floats() + (plan_.grad ? backward : 0);
   }
 
   // The parts of a thread's workspace.
   struct Room {
     Room(const Attention& attention, const KernelArguments& arguments, int thread)
         : kernels(&attention.kernels_[static_cast<std::size_t>(thread)]) {
+      const AttentionShape& shape = attention.plan_.shape;
       float* next = thread_part(arguments.workspace, thread, attention.thread_floats());
       const auto take = [&](Int floats) {
         float* part = next;
@@ -194,8 +105,14 @@ class Attention {
       };
       scores = take(attention.score_floats());
       low = take(attention.low_floats());
-      bias = take(padded_floats(attention.plan_.shape.keys));
+      bias = take(padded_floats(shape.keys));
       product = take(attention.product_floats_);
+      q = take(attention.dense_floats(kQueries, shape.size));
+      dq = take(attention.dense_floats(kQueries, shape.size));
+      dy = take(attention.dense_floats(kQueries, shape.v_size));
+      y = take(attention.dense_floats(kQueries, shape.v_size));
+      k = take(attention.dense_floats(shape.keys, shape.size));
+      v = take(attention.dense_floats(shape.keys, shape.v_size));
       if (!attention.plan_.grad) return;
       dp = take(attention.score_floats());
       dk = take(attention.k_floats());
@@ -204,6 +121,7 @@ class Attention {
     }
     const ThreadKernels* kernels;
     float *scores, *low, *bias, *product;
+    float *q, *dq, *dy, *y, *k, *v;
     float *dp = nullptr, *dk = nullptr, *dv = nullptr, *part = nullptr;
   };
 
@@ -213,8 +131,30 @@ class Attention {
     return kernel.run({inputs, outputs, room.product});
   }
 
-  const void* operand(const KernelArguments& arguments, std::size_t i, Int first) const {
-    return at(arguments.inputs[i], first, plan_.dtype);
+  // Rows of `width` elements, `step` apart from element `first` on: where they lie if they follow
+  // each other, else together in `room`.
+  const void* gathered(const void* data, Int first, Int step, Int rows, Int width,
+                       float* room) const {
+    if (step == width) return at(data, first, plan_.dtype);
+    const auto bytes = static_cast<std::size_t>(width * elem_bytes(plan_.dtype));
+    for (Int i = 0; i < rows; ++i) {
+      std::memcpy(reinterpret_cast<char*>(room) + static_cast<std::size_t>(i) * bytes,
+                  at(data, first + i * step, plan_.dtype), bytes);
+    }
+    return room;
+  }
+  // Where a product is to write such rows ...
+  void* target(void* data, Int first, Int step, Int width, float* room) const {
+    return step == width ? static_cast<void*>(at(data, first, plan_.dtype)) : room;
+  }
+  // ... and what follows.
+  void scatter(const float* room, Int rows, Int width, void* data, Int first, Int step) const {
+    if (step == width) return;
+    const auto bytes = static_cast<std::size_t>(width * elem_bytes(plan_.dtype));
+    for (Int i = 0; i < rows; ++i) {
+      std::memcpy(at(data, first + i * step, plan_.dtype),
+                  reinterpret_cast<const char*>(room) + static_cast<std::size_t>(i) * bytes, bytes);
+    }
   }
 
   // Rows of scores [rows][keys] as operands of a product.
@@ -257,26 +197,40 @@ class Attention {
 
   Status run_block(const KernelArguments& arguments, Int place, Int block, Room& room) const {
     const AttentionShape& shape = plan_.shape;
-    const Int b = place / shape.heads, head = place % shape.heads;
+    const Int b = place / shape.heads, head = place % shape.heads, group = shape.group_of(head);
     const Int rows = plan_.rows(block), keys = plan_.keys(block), first = block * kQueries;
-    const Int query = place * shape.queries + first;
-    const Int key = (b * shape.groups + shape.group_of(head)) * shape.keys;
-    void* y = at(arguments.outputs[0], query * shape.v_size, plan_.dtype);
+    const Int query = place * shape.queries + first;  // of lse
+    const Int result = shape.y.at(b, head, first);
     if (keys == 0) {
-      std::memset(y, 0, static_cast<std::size_t>(rows * shape.v_size * elem_bytes(plan_.dtype)));
-      for (Int i = 0; i < rows; ++i) write_lse(arguments, query + i, kMinusInfinity);
+      for (Int i = 0; i < rows; ++i) {
+        clear(arguments.outputs[0], result + i * shape.y.row, shape.v_size);
+        write_lse(arguments, query + i, kMinusInfinity);
+      }
       return ok_status();
     }
     const BlockKernels& kernels = room.kernels->at({rows, keys});
-    MEZZO_RETURN_IF_ERROR(multiply(*kernels.scores, operand(arguments, 0, query * shape.size),
-                                   operand(arguments, 1, key * shape.size), room.scores, room));
+    const void* q = gathered(arguments.inputs[0], shape.q.at(b, head, first), shape.q.row, rows,
+                             shape.size, room.q);
+    const void* k = gathered(arguments.inputs[1], shape.k.at(b, group, 0), shape.k.row, keys,
+                             shape.size, room.k);
+    MEZZO_RETURN_IF_ERROR(multiply(*kernels.scores, q, k, room.scores, room));
     for (Int i = 0; i < rows; ++i) {
       const float lse =
           normalize(arguments, b, head, first + i, keys, room.scores + i * keys, room);
       write_lse(arguments, query + i, lse);
     }
-    return multiply(*kernels.values, rounded(room.scores, rows * keys, room),
-                    operand(arguments, 2, key * shape.v_size), y, room);
+    const void* v = gathered(arguments.inputs[2], shape.v.at(b, group, 0), shape.v.row, keys,
+                             shape.v_size, room.v);
+    void* y = target(arguments.outputs[0], result, shape.y.row, shape.v_size, room.y);
+    MEZZO_RETURN_IF_ERROR(
+        multiply(*kernels.values, rounded(room.scores, rows * keys, room), v, y, room));
+    scatter(room.y, rows, shape.v_size, arguments.outputs[0], result, shape.y.row);
+    return ok_status();
+  }
+
+  void clear(void* data, Int first, Int elems) const {
+    std::memset(at(data, first, plan_.dtype), 0,
+                static_cast<std::size_t>(elems * elem_bytes(plan_.dtype)));
   }
 
   void write_lse(const KernelArguments& arguments, Int place, float lse) const {
@@ -291,35 +245,47 @@ class Attention {
     const Int shared = shape.heads / shape.groups;
     std::fill_n(room.dk, shape.keys * shape.size, 0.0F);
     std::fill_n(room.dv, shape.keys * shape.v_size, 0.0F);
+    const Int key = shape.k.at(b, group, 0), value = shape.v.at(b, group, 0);
+    const void* k =
+        gathered(arguments.inputs[attention::kK], key, shape.k.row, shape.keys, shape.size, room.k);
+    const void* v = gathered(arguments.inputs[attention::kV], value, shape.v.row, shape.keys,
+                             shape.v_size, room.v);
     for (Int head = group * shared; head < (group + 1) * shared; ++head) {
       for (Int block = 0; block < plan_.blocks(); ++block) {
-        MEZZO_RETURN_IF_ERROR(run_block_grad(arguments, b, head, block, room));
+        MEZZO_RETURN_IF_ERROR(run_block_grad(arguments, b, head, block, k, v, room));
       }
     }
-    const Int key = place * shape.keys;
-    plan_.isa->pack(plan_.dtype, room.dk, at(arguments.outputs[1], key * shape.size, plan_.dtype),
-                    shape.keys * shape.size);
-    plan_.isa->pack(plan_.dtype, room.dv, at(arguments.outputs[2], key * shape.v_size, plan_.dtype),
-                    shape.keys * shape.v_size);
+    write_rows(room.dk, shape.keys, shape.size, arguments.outputs[1], key, shape.k.row);
+    write_rows(room.dv, shape.keys, shape.v_size, arguments.outputs[2], value, shape.v.row);
     return ok_status();
   }
 
-  Status run_block_grad(const KernelArguments& arguments, Int b, Int head, Int block,
-                        Room& room) const {
+  void write_rows(const float* values, Int rows, Int width, void* data, Int first, Int step) const {
+    if (step == width) {
+      plan_.isa->pack(plan_.dtype, values, at(data, first, plan_.dtype), rows * width);
+      return;
+    }
+    for (Int i = 0; i < rows; ++i)
+      plan_.isa->pack(plan_.dtype, values + i * width, at(data, first + i * step, plan_.dtype),
+                      width);
+  }
+
+  Status run_block_grad(const KernelArguments& arguments, Int b, Int head, Int block, const void* k,
+                        const void* v, Room& room) const {
     const AttentionShape& shape = plan_.shape;
     const Int rows = plan_.rows(block), keys = plan_.keys(block), first = block * kQueries;
-    const Int query = (b * shape.heads + head) * shape.queries + first;
-    const Int key = (b * shape.groups + shape.group_of(head)) * shape.keys;
-    void* dq = at(arguments.outputs[0], query * shape.size, plan_.dtype);
+    const Int query = shape.q.at(b, head, first);
     if (keys == 0) {
-      std::memset(dq, 0, static_cast<std::size_t>(rows * shape.size * elem_bytes(plan_.dtype)));
+      for (Int i = 0; i < rows; ++i)
+        clear(arguments.outputs[0], query + i * shape.q.row, shape.size);
       return ok_status();
     }
     const BlockKernels& kernels = room.kernels->at({rows, keys});
-    const void* q = operand(arguments, attention::kQ, query * shape.size);
-    const void* k = operand(arguments, attention::kK, key * shape.size);
-    const void* v = operand(arguments, attention::kV, key * shape.v_size);
-    const void* dy = operand(arguments, attention::kDy, query * shape.v_size);
+    const void* q =
+        gathered(arguments.inputs[attention::kQ], query, shape.q.row, rows, shape.size, room.q);
+    const void* dy = gathered(arguments.inputs[attention::kDy], shape.y.at(b, head, first),
+                              shape.y.row, rows, shape.v_size, room.dy);
+    void* dq = target(arguments.outputs[0], query, shape.q.row, shape.size, room.dq);
     MEZZO_RETURN_IF_ERROR(multiply(*kernels.scores, q, k, room.scores, room));
     MEZZO_RETURN_IF_ERROR(multiply(*kernels.dp, dy, v, room.dp, room));
     for (Int i = 0; i < rows; ++i)
@@ -335,6 +301,7 @@ class Attention {
     }
     const void* ds = rounded(room.dp, rows * keys, room);
     MEZZO_RETURN_IF_ERROR(multiply(*kernels.dq, ds, k, dq, room));
+    scatter(room.dq, rows, shape.size, arguments.outputs[0], query, shape.q.row);
     MEZZO_RETURN_IF_ERROR(multiply(*kernels.dk, ds, q, room.part, room));
     add(room.part, keys * shape.size, room.dk);
     return ok_status();
@@ -345,7 +312,7 @@ class Attention {
     plan_.isa->elementwise(ElementwiseOp::kAdd)(sides, sum, n, nullptr);
   }
 
-  Plan plan_;
+  AttentionPlan plan_;
   std::vector<ThreadKernels> kernels_;
   Int product_floats_ = 0;
 };
@@ -353,7 +320,7 @@ class Attention {
 }  // namespace
 
 Prepared prepare_attention(const KernelRequest& request, const Isa& isa) {
-  Plan plan;
+  AttentionPlan plan;
   plan.isa = &isa;
   plan.grad = request.op.ends_with("Grad");
   plan.shape = attention_shape(request);

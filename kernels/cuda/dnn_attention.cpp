@@ -1,6 +1,7 @@
 // ScaledDotProductAttention and its gradient: the library's flash attention.
 //
-// q B H T D, k B G S D, v B G S E, y B H T E, all of one dtype of float16 and bfloat16; bias
+// q B H T D, k B G S D, v B G S E, y B H T E, each with heads behind tokens where tokens_first says
+// so, all of one dtype of float16 and bfloat16; bias
 // broadcast to B H T S, of any of the three dtypes; lse B H T float32, the logarithm of the sum of
 // the exponentials of a query's scores. Scores are not stored.
 #include <algorithm>
@@ -21,9 +22,35 @@ std::int64_t* at_offset(const KernelArguments& arguments, std::size_t offset) {
   return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(arguments.workspace) + offset);
 }
 
-// The four dims of the scores.
-Dims score_dims(const TensorDesc& q, const TensorDesc& k) {
-  return {q.dims[0], q.dims[1], q.dims[2], k.dims[2]};
+// How an operand or result lies: its dims with heads in front of tokens, and strides in elements.
+struct Lying {
+  Dims dims, strides;
+};
+
+Lying lying(const KernelRequest& request, const TensorDesc& desc, std::int64_t bit) {
+  const std::int64_t bits = request.attributes.get_int("tokens_first", 0);
+  const auto dims = heads_first(desc, bits, bit);
+  const AttentionSteps steps = attention_steps(dims[1], dims[2], dims[3], (bits & bit) != 0);
+  return {Dims(dims.begin(), dims.end()), {steps.batch, steps.head, steps.row, 1}};
+}
+
+int operand(KernelBuilder& builder, const KernelRequest& request, std::size_t i, std::int64_t bit) {
+  const Lying how = lying(request, request.inputs[i], bit);
+  return builder.operand_with_strides(i, how.dims, how.strides);
+}
+
+// Result i, of the dims of `like`.
+int result(KernelBuilder& builder, const KernelRequest& request, std::size_t i,
+           const TensorDesc& like, std::int64_t bit) {
+  const Lying how = lying(request, like, bit);
+  return builder.result_with_strides(i, like.dtype, how.dims, how.strides);
+}
+
+// The four dims of the scores. `q`: place of the queries.
+Dims score_dims(const KernelRequest& request, std::size_t q) {
+  const Dims queries = lying(request, request.inputs[q], attention::kQueriesSo).dims;
+  const Dims keys = lying(request, request.inputs[q + 1], attention::kKeysSo).dims;
+  return {queries[0], queries[1], queries[2], keys[2]};
 }
 
 Status check_operands(const KernelRequest& request, std::size_t q, std::size_t lse) {
@@ -37,9 +64,16 @@ Status check_operands(const KernelRequest& request, std::size_t q, std::size_t l
                    low)) {
     return unimplemented("operands of several dtypes");
   }
-  for (const TensorDesc* desc : {&request.inputs[q], &request.inputs[q + 1]}) {
-    if (desc->dims.size() != 4) return unimplemented("rank other than 4");
-    if (desc->elems() == 0) return unimplemented("empty tensors");
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const TensorDesc& desc = request.inputs[i];
+    if (!desc.present()) continue;
+    if (desc.elems() == 0) return unimplemented("empty tensors");
+    if (desc.layout == Layout::kChannelsLast && desc.layout_matters())
+      return unimplemented("channels-last operands");
+  }
+  for (const TensorDesc& desc : request.outputs) {
+    if (desc.present() && desc.layout == Layout::kChannelsLast && desc.layout_matters())
+      return unimplemented("channels-last results");
   }
   return ok_status();
 }
@@ -94,7 +128,8 @@ void blank_after(KernelBuilder& builder, const KernelRequest& request, const Bia
                     scores[3],
                     request.inputs[2].dims[3],
                     attention.causal,
-                    request.inputs[0].dtype};
+                    request.inputs[0].dtype,
+                    attention_shape(request).y};
   builder.then_first([bias, how, y = attention.results[0], lse = attention.results[1]](
                          const KernelArguments& arguments, std::span<void* const> buffers) {
     return blank_blind_queries(
@@ -135,20 +170,19 @@ StatusOr<KernelPtr> prepare_attention(const KernelRequest& request) {
       (has_lse && request.outputs[1].dtype != DType::kFloat32)) {
     return unimplemented("a result of another dtype");
   }
-  const Form form{Layout::kRowMajor, dtype};
-  const Dims scores = score_dims(request.inputs[0], request.inputs[1]);
+  const Dims scores = score_dims(request, 0);
   KernelBuilder builder(request);
   Node attention = attention_node(request, Op::kAttention, request.inputs[0].dims[3]);
-  for (std::size_t i = 0; i < 3; ++i) {
-    attention.operands.push_back(builder.operand(i, form, request.inputs[i].dims));
-  }
+  attention.operands = {operand(builder, request, 0, attention::kQueriesSo),
+                        operand(builder, request, 1, attention::kKeysSo),
+                        operand(builder, request, 2, attention::kValuesSo)};
   const bool has_bias = request.inputs.size() > 3 && request.inputs[3].present();
   Bias bias;
   if (has_bias) {
     MEZZO_ASSIGN_OR_RETURN(bias, add_bias(builder, request, 3, scores, true));
     attention.operands.push_back(bias.tensor);
   }
-  attention.results = {builder.result(0, form, request.outputs[0].dims),
+  attention.results = {result(builder, request, 0, request.outputs[0], attention::kResultSo),
                        builder.result_or_scratch(1, {Layout::kRowMajor, DType::kFloat32},
                                                  {scores[0], scores[1], scores[2], 1})};
   if (has_bias) blank_after(builder, request, bias, attention, scores);
@@ -168,13 +202,14 @@ StatusOr<KernelPtr> prepare_attention_grad(const KernelRequest& request) {
       return unimplemented("a result of another dtype");
     }
   }
-  const Form form{Layout::kRowMajor, dtype};
-  const Dims scores = score_dims(request.inputs[1], request.inputs[2]);
+  const Dims scores = score_dims(request, 1);
   KernelBuilder builder(request);
   Node attention = attention_node(request, Op::kAttentionGrad, request.inputs[1].dims[3]);
-  for (const std::size_t i : {0, 1, 2, 3, 5}) {
-    attention.operands.push_back(builder.operand(i, form, request.inputs[i].dims));
-  }
+  attention.operands = {operand(builder, request, attention::kDy, attention::kResultSo),
+                        operand(builder, request, attention::kQ, attention::kQueriesSo),
+                        operand(builder, request, attention::kK, attention::kKeysSo),
+                        operand(builder, request, attention::kV, attention::kValuesSo),
+                        operand(builder, request, attention::kY, attention::kResultSo)};
   const Dims per_query = {scores[0], scores[1], scores[2], 1};
   if (request.inputs[4].present()) {
     attention.operands.push_back(add_raised_lse(builder, 6, per_query));
@@ -184,9 +219,10 @@ StatusOr<KernelPtr> prepare_attention_grad(const KernelRequest& request) {
     attention.operands.push_back(
         builder.operand(6, {Layout::kRowMajor, DType::kFloat32}, per_query));
   }
-  for (std::size_t i = 0; i < 3; ++i) {
-    attention.results.push_back(builder.result_or_scratch(i, form, request.inputs[i + 1].dims));
-  }
+  attention.results = {
+      result(builder, request, 0, request.inputs[attention::kQ], attention::kQueriesSo),
+      result(builder, request, 1, request.inputs[attention::kK], attention::kKeysSo),
+      result(builder, request, 2, request.inputs[attention::kV], attention::kValuesSo)};
   builder.add(std::move(attention));
   return builder.finish();
 }

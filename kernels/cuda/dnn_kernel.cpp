@@ -133,6 +133,13 @@ int KernelBuilder::result(std::size_t i, const Form& form, const Dims& dims) {
   return number;
 }
 
+int KernelBuilder::result_with_strides(std::size_t i, DType dtype, const Dims& dims,
+                                       const Dims& strides) {
+  const bool wanted = i < request_.outputs.size() && request_.outputs[i].present();
+  return wanted ? bind({dtype, dims, strides}, {Place::kOutput, i})
+                : scratch({dtype, dims, strides});
+}
+
 int KernelBuilder::scratch(const Tensor& tensor) {
   const std::size_t offset = reserve(dtype_bytes(tensor.dtype, extent(tensor)));
   return bind(tensor, {Place::kWorkspace, offset});

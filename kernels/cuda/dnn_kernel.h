@@ -33,6 +33,8 @@ class KernelBuilder {
   int operand(std::size_t i, const Form& form, const Dims& dims);
   int operand_with_strides(std::size_t i, const Dims& dims, const Dims& strides);
   int result(std::size_t i, const Form& form, const Dims& dims);
+  // The same for results; one that the request does not want is scratch.
+  int result_with_strides(std::size_t i, DType dtype, const Dims& dims, const Dims& strides);
   // A result of the graph that nobody wants, or that steps after the graph read: in the workspace.
   int scratch(const Tensor& tensor);
   // Result i if the request wants it, scratch otherwise.

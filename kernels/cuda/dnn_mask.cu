@@ -50,9 +50,8 @@ __global__ void blank_queries(BiasRows rows, Queries how, const std::int64_t* fi
     const std::int64_t last = how.causal ? t + how.keys - how.queries : how.keys - 1;
     if (first <= last && first < how.keys) continue;
     lse[i] = -INFINITY;
-    for (std::int64_t e = 0; e < how.v_size; ++e) {
-      store_element(y, i * how.v_size + e, how.dtype, 0.0F);
-    }
+    const std::int64_t row = b * how.y.batch + h * how.y.head + t * how.y.row;
+    for (std::int64_t e = 0; e < how.v_size; ++e) store_element(y, row + e, how.dtype, 0.0F);
   }
 }
 

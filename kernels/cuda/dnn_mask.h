@@ -10,6 +10,7 @@
 
 #include "compiler/support/dtype.h"
 #include "compiler/support/status.h"
+#include "kernels/attention_shape.h"
 
 namespace mezzo::kernels::cuda::dnn {
 
@@ -31,6 +32,7 @@ struct Queries {
   std::int64_t batch = 0, heads = 0, queries = 0, keys = 0, v_size = 0;
   bool causal = false;
   DType dtype = DType::kNone;  // of y
+  AttentionSteps y;            // how it lies
 };
 
 // y[B, H, T, E] = 0 and lse[B, H, T] = -infinity for queries that see nothing.

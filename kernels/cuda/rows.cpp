@@ -15,6 +15,8 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     matmul_rows,
     dnn_rows,
     softmax_rows,
+    attention_rows,
+    attention_grad_rows,
     row_norm_grad_rows,
     batch_norm_rows,
     pool_rows,

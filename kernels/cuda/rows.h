@@ -25,6 +25,8 @@ std::span<const KernelEntry> blaslt_rows();  // contractions through cuBLASLt
 std::span<const KernelEntry> matmul_rows();  // contractions by own kernels
 std::span<const KernelEntry> dnn_rows();     // convolutions, normalisations, attention by cuDNN
 std::span<const KernelEntry> softmax_rows();
+std::span<const KernelEntry> attention_rows();
+std::span<const KernelEntry> attention_grad_rows();
 std::span<const KernelEntry> row_norm_grad_rows();
 std::span<const KernelEntry> batch_norm_rows();
 std::span<const KernelEntry> pool_rows();

@@ -7,9 +7,10 @@
 //   mask      Where with a constant for what is hidden, or Add of a constant of these
 //   groups    keys and values repeated for the heads that share them (Expand or Tile of a new
 //             dimension, Reshape)
-//   guard     Where(IsNaN(p), 0, p) behind the Softmax
+//   guard     zeros behind the Softmax for rows that are NaN, or of which a bias hides everything
 #include "passes/cleanup/attention_pattern.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -38,19 +39,29 @@ bool is_float32(const Value* value) {
 
 // ---- q, k and v
 
-// Takes products with and quotients by numbers off `value`.
-Value* without_scale(Value* value, double& scale) {
-  for (;;) {
-    Node* node = value->producer();
-    if (!is_one_of(node, {"Mul", "Div"})) return value;
-    const auto right = constant_scalar(node->operand(1));
-    const auto left = node->is("Mul") ? constant_scalar(node->operand(0)) : std::nullopt;
-    if (!right && !left) return value;
-    Value* inner = node->operand(right ? 0 : 1);
-    if (!is_float32(inner) || static_dims(inner) != static_dims(value)) return value;
-    scale *= node->is("Div") ? 1.0 / *right : right ? *right : *left;
-    value = inner;
+using ActiveValues = std::unordered_set<const Value*>;
+
+// x of x times a number or by one, which goes into `scale`; null for anything else, such as a
+// factor that is learned.
+Value* unscaled(const Value* value, const ActiveValues& active, double& scale) {
+  Node* node = value->producer();
+  if (!is_one_of(node, {"Mul", "Div"})) return nullptr;
+  for (const std::size_t side : {1, 0}) {
+    if (side == 0 && node->is("Div")) break;
+    const auto number = constant_scalar(node->operand(side));
+    Value* inner = node->operand(1 - side);
+    if (!number || active.count(node->operand(side)) > 0 || !is_float32(inner) ||
+        static_dims(inner) != static_dims(value))
+      continue;
+    scale *= node->is("Div") ? 1.0 / *number : *number;
+    return inner;
   }
+  return nullptr;
+}
+
+Value* without_scale(Value* value, const ActiveValues& active, double& scale) {
+  while (Value* inner = unscaled(value, active, scale)) value = inner;
+  return value;
 }
 
 // The matrices of which `value` holds the transposed ones, if it was made so; else null.
@@ -75,6 +86,18 @@ Value* untransposed(Value* value) {
   return fits ? outer->operand(0) : nullptr;
 }
 
+// Through a dimension of 1 that is added and taken away again.
+Value* without_detour(Value* value) {
+  for (;;) {
+    Node* outer = producer_if(value, "Reshape");
+    Node* inner = outer == nullptr ? nullptr : outer->operand(0)->producer();
+    if (!is_one_of(inner, {"Unsqueeze", "Reshape"}) || inner->operand(0) == nullptr ||
+        !static_dims(value) || static_dims(inner->operand(0)) != static_dims(value))
+      return value;
+    value = inner->operand(0);
+  }
+}
+
 // x[B,G,S,D] where `value`[B,H,S,D] repeats each of its heads for H / G others; else null.
 Value* unrepeated(Value* value) {
   const auto dims = static_dims(value);
@@ -95,17 +118,19 @@ Value* unrepeated(Value* value) {
   return added->operand(0);
 }
 
-void take_keys(Value* value, AttentionMatch& match) {
-  match.k = without_scale(value, match.scale);
+void take_keys(Value* value, const ActiveValues& active, AttentionMatch& match) {
+  match.k = without_scale(value, active, match.scale);
   if (!match.k_transposed) return;
   if (Value* straight = untransposed(match.k)) {
-    match.k = without_scale(straight, match.scale);
+    match.k = without_scale(straight, active, match.scale);
     match.k_transposed = false;
   }
 }
 
 void take_groups(AttentionMatch& match) {
+  match.v = without_detour(match.v);
   if (match.k_transposed) return;
+  match.k = without_detour(match.k);
   Value *k = unrepeated(match.k), *v = unrepeated(match.v);
   if (k == nullptr || v == nullptr || (*static_dims(k))[1] != (*static_dims(v))[1]) return;
   match.k = k;
@@ -179,8 +204,7 @@ bool broadcasts(const Value* value, const Dims& to) {
 
 class ScoreWalk {
  public:
-  ScoreWalk(const std::unordered_set<const Value*>& active, AttentionMatch& match)
-      : active_(active), match_(match) {}
+  ScoreWalk(const ActiveValues& active, AttentionMatch& match) : active_(active), match_(match) {}
 
   // From what the Softmax reads up to the product of q and k.
   bool walk(Value* value) {
@@ -192,28 +216,13 @@ class ScoreWalk {
     if (node->is("MatMul") || node->is("MatMulT", kMezzoDomain)) return take_product(*node);
     if (node->is("Add")) return take_add(*node);
     if (node->is("Where")) return take_where(*node);
-    if (!is_one_of(node, {"Mul", "Div"})) return false;
-    double scale = 1.0;
-    Value* inner = without_one_scale(*node, scale);
-    if (inner == nullptr || static_dims(inner) != static_dims(value)) return false;
-    match_.scale *= scale;
+    Value* inner = unscaled(value, active_, match_.scale);
+    if (inner == nullptr) return false;
     scaled_ = true;
     return walk(inner);
   }
 
  private:
-  static Value* without_one_scale(const Node& node, double& scale) {
-    const auto right = constant_scalar(node.operand(1));
-    if (right) {
-      scale = node.is("Div") ? 1.0 / *right : *right;
-      return node.operand(0);
-    }
-    const auto left = node.is("Mul") ? constant_scalar(node.operand(0)) : std::nullopt;
-    if (!left) return nullptr;
-    scale = *left;
-    return node.operand(1);
-  }
-
   bool add_term(ScoreTerm term) {
     const Value* value = term.bias != nullptr ? term.bias : term.condition;
     if (scaled_ || match_.terms.size() >= kMostTerms || active_.count(value) > 0) return false;
@@ -242,8 +251,8 @@ class ScoreWalk {
     for (const std::size_t side : {1, 2}) {
       Value* scores = node.operand(side);
       const auto hidden = constant_scalar(node.operand(3 - side));
-      if (!hidden || scores == nullptr || static_dims(scores) != dims ||
-          !broadcasts(node.operand(0), dims))
+      if (!hidden || active_.count(node.operand(3 - side)) > 0 || scores == nullptr ||
+          static_dims(scores) != dims || !broadcasts(node.operand(0), dims))
         continue;
       return add_term({.condition = node.operand(0),
                        .hides_where_true = side == 2,
@@ -260,33 +269,64 @@ class ScoreWalk {
     }
     match_.k_transposed = node.int_attribute("trans_b", 0) == 0;
     if (!is_float32(node.operand(0)) || !is_float32(node.operand(1))) return false;
-    match_.q = without_scale(node.operand(0), match_.scale);
-    take_keys(node.operand(1), match_);
+    match_.q = without_scale(node.operand(0), active_, match_.scale);
+    take_keys(node.operand(1), active_, match_);
     return true;
   }
 
-  const std::unordered_set<const Value*>& active_;
+  const ActiveValues& active_;
   AttentionMatch& match_;
   bool scaled_ = false;  // by a factor met so far: a term further up would have to be scaled, too
 };
 
 // ---- behind the Softmax
 
-// What the product with v reads: the probabilities, or these behind a guard. Null if something else
-// reads them as well.
-Value* guarded(Value* probabilities) {
-  if (has_one_reader(*probabilities)) return probabilities;
-  if (probabilities->uses().size() != 2 || probabilities->is_graph_output()) return nullptr;
+// Rows that are replaced by zeros behind the Softmax.
+struct Guard {
+  Value* probabilities = nullptr;  // what the product with v reads; null: something else reads, too
+  Value* bias = nullptr;           // rows of which this is -infinity throughout; null: NaN, or none
+};
+
+bool is_zero(const Value* value) { return constant_scalar(value) == 0.0; }
+
+bool is_never(const Value* condition) {
+  const auto values = constant_ints(condition);
+  return values && std::ranges::all_of(*values, [](std::int64_t value) { return value == 0; });
+}
+
+// b of ReduceMax(b) == -infinity along the last axis; else null.
+Value* hidden_throughout(Value* condition) {
+  Node* equal = producer_if(condition, "Equal");
+  if (equal == nullptr) return nullptr;
+  for (const std::size_t side : {0, 1}) {
+    Node* most = producer_if(equal->operand(side), "ReduceMax");
+    const auto number = constant_scalar(equal->operand(1 - side));
+    if (most == nullptr || number != -std::numeric_limits<double>::infinity()) continue;
+    if (single_axis_from_end(*most) == -1) return most->operand(0);
+  }
+  return nullptr;
+}
+
+// Where(IsNaN(p), 0, p), Where(b is -infinity throughout, 0, p), or p.
+Guard guard_of(Value* probabilities) {
+  if (probabilities->is_graph_output() || !probabilities->inner_outputs().empty()) return {};
   Node *is_nan = nullptr, *where = nullptr;
   for (const Use& use : probabilities->uses()) {
     if (use.node->is("IsNaN")) is_nan = use.node;
     if (use.node->is("Where") && use.operand == 2) where = use.node;
   }
-  if (is_nan == nullptr || where == nullptr || !has_one_reader(*is_nan->result()) ||
-      where->operand(0) != is_nan->result() || constant_scalar(where->operand(1)) != 0.0 ||
-      !has_one_reader(*where->result()))
-    return nullptr;
-  return where->result();
+  if (where == nullptr) return {has_one_reader(*probabilities) ? probabilities : nullptr, nullptr};
+  if (!is_zero(where->operand(1)) || !has_one_reader(*where->result())) return {};
+  Value* condition = where->operand(0);
+  if (is_nan != nullptr) {
+    const bool fits = probabilities->uses().size() == 2 && condition == is_nan->result() &&
+                      has_one_reader(*condition);
+    return {fits ? where->result() : nullptr, nullptr};
+  }
+  if (!has_one_reader(*probabilities)) return {};
+  if (is_never(condition)) return {where->result(), nullptr};
+  Value* bias = hidden_throughout(condition);
+  return {bias != nullptr ? where->result() : nullptr, bias};
 }
 
 bool shapes_fit(const AttentionMatch& match) {
@@ -310,8 +350,7 @@ bool shapes_fit(const AttentionMatch& match) {
 
 }  // namespace
 
-std::optional<AttentionMatch> match_attention(Node& softmax,
-                                              const std::unordered_set<const Value*>& active) {
+std::optional<AttentionMatch> match_attention(Node& softmax, const ActiveValues& active) {
   if (!softmax.is("Softmax") || !is_float32(softmax.operand(0))) return std::nullopt;
   const auto dims = static_dims(softmax.operand(0));
   if (!dims || dims->size() < 3) return std::nullopt;
@@ -320,14 +359,16 @@ std::optional<AttentionMatch> match_attention(Node& softmax,
   if (axis != -1 && axis != rank - 1) return std::nullopt;
   AttentionMatch match;
   match.softmax = &softmax;
-  Value* probabilities = guarded(softmax.result());
-  match.last = only_user(probabilities, "MatMul");
-  if (match.last == nullptr || match.last->operand(0) != probabilities ||
+  const Guard guard = guard_of(softmax.result());
+  match.last = only_user(guard.probabilities, "MatMul");
+  if (match.last == nullptr || match.last->operand(0) != guard.probabilities ||
       match.last->graph() != softmax.graph())
     return std::nullopt;
   match.v = match.last->operand(1);
   if (!ScoreWalk(active, match).walk(softmax.operand(0))) return std::nullopt;
   if (!std::isfinite(match.scale) || match.v == nullptr) return std::nullopt;
+  const auto is_guarded = [&](const ScoreTerm& term) { return term.bias == guard.bias; };
+  if (guard.bias != nullptr && std::ranges::none_of(match.terms, is_guarded)) return std::nullopt;
   take_groups(match);
   if (!shapes_fit(match)) return std::nullopt;
   const std::int64_t queries = dims->end()[-2], keys = dims->back();

@@ -30,8 +30,8 @@ struct AttentionMatch {
 };
 
 // All values of FP32 and static shape. No inner value is read elsewhere, so there is no dropout on
-// the probabilities. A bias or mask that gets a gradient (is among `active`) makes no match, nor
-// does a mask whose value is so small a penalty that hidden keys might count.
+// the probabilities. A bias, mask or scale that gets a gradient (is among `active`) makes no match,
+// nor does a mask whose value is so small a penalty that hidden keys might count.
 std::optional<AttentionMatch> match_attention(Node& softmax,
                                               const std::unordered_set<const Value*>& active);
 

@@ -9,8 +9,8 @@ namespace mezzo::passes {
 // queries x keys is written, forward or backward. Differentiated afterwards, it becomes one node
 // there, too.
 //
-// For our runtime, on a GPU and in mixed precision: there kernels for it are a library's, and FP32
-// products without it are faster. Does nothing for other devices or where the policy forces FP32.
+// For our runtime: on a GPU in mixed precision, where kernels for it are a library's (FP32 products
+// are faster without it), on the CPU for sequences that are long enough to gain.
 StatusOr<bool> fuse_attention(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes

@@ -41,12 +41,18 @@ KernelCase forward_case(Engine& engine, int round) {
   if (round % 2 == 0) request.attributes.set("scale", 0.3);
   if (round % 3 == 0) request.attributes.set("causal", std::int64_t{1});
   const std::int64_t heads = s.groups * s.shared;
-  request.inputs = {tensor(dtype, {s.batch, heads, s.queries, s.size}),
-                    tensor(dtype, {s.batch, s.groups, s.keys, s.size}),
-                    tensor(dtype, {s.batch, s.groups, s.keys, s.v_size})};
+  const std::int64_t tokens_first = round % 3 == 1 ? 15 : round % 3 == 2 ? draw(engine, 0, 15) : 0;
+  if (tokens_first != 0) request.attributes.set("tokens_first", tokens_first);
+  const auto lying = [&](std::int64_t bit, Dims dims) {
+    if ((tokens_first & bit) != 0) std::swap(dims[1], dims[2]);
+    return tensor(dtype, dims);
+  };
+  request.inputs = {lying(1, {s.batch, heads, s.queries, s.size}),
+                    lying(2, {s.batch, s.groups, s.keys, s.size}),
+                    lying(4, {s.batch, s.groups, s.keys, s.v_size})};
   if (round % 5 < 3)
     request.inputs.push_back(tensor(draw_float(engine), draw_bias_dims(engine, s)));
-  request.outputs = {tensor(dtype, {s.batch, heads, s.queries, s.v_size}),
+  request.outputs = {lying(8, {s.batch, heads, s.queries, s.v_size}),
                      tensor(DType::kFloat32, {s.batch, heads, s.queries})};
   for (const TensorDesc& desc : request.inputs)
     test.operands.push_back(draw_numbers(engine, desc, 1.0));

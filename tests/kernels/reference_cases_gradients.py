@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes reference_cases_gradients.txt: gradients of layers, images, regions and signals.
+"""Writes reference_cases_gradients.txt: gradients of layers, images, regions and signals, attention.
 
 Results are PyTorch's, by its own operator where it has one, otherwise by differentiating the
 formula of ONNX's operator written out here; never mezzo's.
@@ -235,3 +235,38 @@ leaves = [leaf(x), leaf(window)]
 frames = leaves[0][..., 0].unfold(1, 4, 2) * leaves[1]
 case("STFTGrad:", [dy, x, window],
      grads(torch.view_as_real(torch.fft.rfft(frames)), dy, leaves), frame_step=2, frame_length=4)
+
+# --- scaled-dot-product attention: PyTorch's, and its gradient ------------------------------------
+
+
+def attention_case(title, q, k, v, bias=None, tokens_first=0, **attributes):
+    """Operands as [B, heads, tokens, size]; those of set bits are written with tokens first."""
+    leaves = [leaf(x) for x in (q, k, v)]
+    mask = torch.zeros(q.shape[2], k.shape[2], dtype=torch.float64)
+    if attributes.get("causal"):
+        hidden = torch.triu(torch.ones_like(mask), k.shape[2] - q.shape[2] + 1) > 0
+        mask.masked_fill_(hidden, float("-inf"))
+    mask = mask if bias is None else mask + torch.tensor(bias)
+    scale = attributes.get("scale", q.shape[3] ** -0.5)
+    y = F.scaled_dot_product_attention(*leaves, attn_mask=mask, scale=scale, enable_gqa=True)
+    keys = leaves[1].repeat_interleave(q.shape[1] // k.shape[1], 1)
+    lse = torch.logsumexp(leaves[0] @ keys.mT * scale + mask, -1)
+    dy = data(*y.shape)
+
+    def lying(bit, x):
+        x = x.detach().numpy() if isinstance(x, torch.Tensor) else x
+        return x.swapaxes(1, 2).copy() if tokens_first & bit else x
+
+    ins = [lying(bit, x) for bit, x in zip((1, 2, 4), (q, k, v))] + [bias]
+    if tokens_first:
+        attributes["tokens_first"] = tokens_first
+    case(f"ScaledDotProductAttention: {title}", ins, [lying(8, y), lse], **attributes)
+    found = [lying(bit, x) for bit, x in zip((1, 2, 4), grads(y, dy, leaves))]
+    case(f"ScaledDotProductAttentionGrad: {title}",
+         [lying(8, dy), *ins, lying(8, y), lse], found, **attributes)
+
+
+attention_case("causal, keys and values behind tokens", data(2, 4, 3, 2), data(2, 2, 5, 2), data(2, 2, 5, 3),
+               tokens_first=6, causal=1, scale=0.4)
+attention_case("bias of keys, heads behind tokens", data(2, 2, 3, 2), data(2, 1, 4, 2), data(2, 1, 4, 2),
+               bias=data(2, 1, 1, 4), tokens_first=15)

@@ -107,13 +107,16 @@ void add_attention(std::vector<OpSample>& samples) {
     samples.push_back(mezzo({.op = "ScaledDotProductAttention",
                              .operands = {f({2, heads, 3, 4}), f({2, groups, 5, 4}),
                                           f({2, groups, 5, 3}), std::move(bias)},
-                             .attributes = std::move(attributes),
-                             .results = 2}));
+                             .attributes = std::move(attributes)}));
   };
   attend(2, 2, absent(), {});
   attend(4, 2, absent(), {{"causal", std::int64_t{1}}, {"scale", 0.7F}});
   attend(2, 1, f({2, 1, 1, 5}), {});
   attend(2, 2, f({3, 5}), {{"causal", std::int64_t{1}}});
+  // Heads behind tokens.
+  samples.push_back(mezzo({.op = "ScaledDotProductAttention",
+                           .operands = {f({2, 3, 4, 2}), f({2, 5, 2, 2}), f({2, 2, 5, 3})},
+                           .attributes = {{"tokens_first", std::int64_t{11}}}}));
   // More queries than keys: the first two see nothing.
   samples.push_back(mezzo({.op = "ScaledDotProductAttention",
                            .operands = {f({1, 2, 4, 2}), f({1, 2, 2, 2}), f({1, 2, 2, 2})},

@@ -120,6 +120,7 @@ StatusOr<std::unique_ptr<Model>> evaluation_model(std::unique_ptr<Model> model,
                                                   const passes::PassContext& training,
                                                   const CompileOptions& options) {
   passes::PassContext ctx = make_context(options);
+  ctx.policy.force_fp32 = true;
   ctx.padding = training.padding;
   ctx.symbol_values = training.symbol_values;
   MEZZO_RETURN_IF_ERROR(passes::run_passes(*model, ctx, passes::inference_pipeline(ctx)));
