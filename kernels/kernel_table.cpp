@@ -19,6 +19,7 @@ struct InPlaceRow {
 
 // The third column of the op list (README.md). Always output 0 over input 0.
 constexpr InPlaceRow kInPlace[] = {
+    {"SoftmaxCrossEntropyLossGrad", true},
     {"Add", true},
     {"Sub", true},
     {"Mul", true},
@@ -138,6 +139,7 @@ constexpr OptionalResult kOptionalResults[] = {
     {"RMSNormalizationGrad", 1},
     {"MaxPool", 1},
     {"SoftmaxCrossEntropyLoss", 1},
+    {"SoftmaxCrossEntropyLoss", 2},
     {"TopK", 0},
     {"TopK", 1},
     {"Unique", 1},

@@ -143,6 +143,7 @@ constexpr PerElement kPerElement[] = {
     {"SoftmaxGrad", 4},
     {"LogSoftmaxGrad", 14},
     {"SoftmaxCrossEntropyLoss", 14},
+    {"SoftmaxCrossEntropyLossTrain", 14},
     {"SoftmaxCrossEntropyLossGrad", 12},
     {"Exp", 10},
     {"Log", 10},

@@ -9,6 +9,7 @@
 #include "compiler/ops/mezzo_rules.h"
 #include "compiler/ops/norm_rules.h"
 #include "compiler/ops/random_rules.h"
+#include "compiler/ops/softmax_loss_rules.h"
 
 namespace mezzo {
 namespace {
@@ -96,6 +97,19 @@ constexpr OpDef kMezzoOps[] = {
      .infer_types = infer_batch_norm_train,
      .gradient = grad_batch_norm_train,
      .lower = lower_batch_norm_train},
+    // scores, labels, weights? -> loss, log_prob?, log_sum_exp: what the gradient needs beside the
+    // scores.
+    {.name = "SoftmaxCrossEntropyLossTrain",
+     .domain = kMezzoDomain,
+     .precision = kDeny,
+     .pin = PinKind::kLoss,
+     .fp32_operands = bits(0, 2),
+     .fp32_results = bits(0, 1, 2),
+     .no_gradient_operands = bits(1, 2),
+     .padding = kUnpadded,
+     .infer_types = infer_cross_entropy_train,
+     .gradient = grad_softmax_cross_entropy_train,
+     .lower = lower_cross_entropy_train},
     // x, counter -> y, mask. Which elements fall depends on their number, so on the unpadded
     // shape.
     {.name = "Dropout",

@@ -146,6 +146,25 @@ Status infer_batch_norm_train(Node& node) {
   return ok_status();
 }
 
+// scores, labels, weights? -> loss, log_prob?, log_sum_exp
+Status infer_cross_entropy_train(Node& node) {
+  const TensorType* scores = tensor_operand(node, 0);
+  const TensorType* labels = tensor_operand(node, 1);
+  if (scores == nullptr || labels == nullptr) return ok_status();
+  TensorType each = *labels;
+  each.dtype = scores->dtype;
+  const bool sums = node.string_attribute("reduction", "mean") != "none";
+  MEZZO_RETURN_IF_ERROR(
+      set_result(node, 0, sums ? TensorType(scores->dtype, std::vector<Dim>()) : each));
+  MEZZO_RETURN_IF_ERROR(set_result(node, 1, *scores));
+  return set_result(node, 2, each);
+}
+
+Status lower_cross_entropy_train(const Node&, LoweredOp& lowered) {
+  lowered.kernel = "SoftmaxCrossEntropyLoss";
+  return ok_status();
+}
+
 Status infer_dropout(Node& node) {
   MEZZO_RETURN_IF_ERROR(result_like_operand(node, 0, 0));
   const TensorType* x = tensor_operand(node, 0);

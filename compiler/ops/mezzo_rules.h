@@ -23,9 +23,11 @@ Status infer_conv_grad_bias(Node& node);
 Status infer_norm_grad(Node& node);  // dx like x, dscale and dbias like scale
 Status infer_layer_norm(Node& node);
 Status infer_batch_norm_train(Node& node);
+Status infer_cross_entropy_train(Node& node);
 Status infer_dropout(Node& node);
 
 Status lower_batch_norm_train(const Node& node, LoweredOp& lowered);
+Status lower_cross_entropy_train(const Node& node, LoweredOp& lowered);
 Status lower_conv_grad_input(const Node& node, LoweredOp& lowered);
 Status lower_conv_grad_weight(const Node& node, LoweredOp& lowered);
 

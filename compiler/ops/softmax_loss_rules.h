@@ -8,4 +8,7 @@ namespace mezzo {
 StatusOr<Gradients> grad_softmax(GradientContext& ctx);
 StatusOr<Gradients> grad_softmax_cross_entropy(GradientContext& ctx);
 
+// ai.mezzo.SoftmaxCrossEntropyLossTrain.
+StatusOr<Gradients> grad_softmax_cross_entropy_train(GradientContext& ctx);
+
 }  // namespace mezzo

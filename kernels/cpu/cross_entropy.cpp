@@ -4,9 +4,14 @@
 //   log_prob = x - log sum over c of exp x,  loss(n, s) = -weights[l] log_prob[n, l, s]
 //   dscores = weights[l] (exp log_prob - [c = l]) dloss / (mean: sum of the labels' weights)
 //
+// log_sum_exp[N][S] = log sum over c of exp x; given to the gradient, that takes x in the place of
+// log_prob.
+//
 // Positions whose label is ignore_index count nowhere. With no position left "mean" is NaN and the
 // gradient 0. Losses of single positions go to the workspace and are summed there in order, in
 // double.
+#include <cmath>
+
 #include "kernels/cpu/common.h"
 
 namespace mezzo::kernels::cpu {
@@ -30,6 +35,7 @@ struct Plan {
   DType scores = DType::kNone;   // forward: x, backward: log_prob
   DType loss = DType::kNone;     // or its gradient
   DType out = DType::kNone;      // forward: log_prob or kNone, backward: dscores
+  DType sums = DType::kNone;     // log_sum_exp or kNone
 
   Int positions() const { return n * pixels; }
   Int columns() const { return std::min(pixels, kColumns); }
@@ -138,14 +144,42 @@ void write_loss(const Plan& plan, const void* labels, const Room& room, void* lo
   plan.isa->pack(plan.loss, &value, loss, 1);
 }
 
+// The log_sum_exp of a column is x - log_prob at its label or, where that would leave few digits,
+// at the largest score; `score` is x at the label.
+float log_sum_of(const Plan& plan, const void* scores, Int first, const float* log_prob, Int width,
+                 Int label, float score) {
+  constexpr float kNear = 16.0F;
+  if (std::fabs(score) <= kNear && log_prob[label * width] >= -kNear)
+    return score - log_prob[label * width];
+  Int best = 0;
+  for (Int c = 1; c < plan.classes; ++c) {
+    if (log_prob[c * width] > log_prob[best * width]) best = c;
+  }
+  float largest = 0.0F;
+  plan.isa->unpack(plan.scores, at(scores, first + best * plan.pixels, plan.scores), &largest, 1);
+  return largest - log_prob[best * width];
+}
+
 Status run_loss(const Plan& plan, const KernelArguments& arguments) {
   const void* labels = arguments.inputs[1];
   MEZZO_RETURN_IF_ERROR(check_labels(plan, labels));
   const Room room = open_workspace(plan, arguments.workspace, in_buffer(arguments, 2));
   void* log_prob = out_buffer(arguments, 1);
+  void* sums = out_buffer(arguments, 2);
   for_tiles(plan, room, [&](Int position, Int first, Int width, float* tile) {
     read_tile(plan, arguments.inputs[0], first, width, tile);
+    float label_scores[kColumns];
+    const auto class_of = [&](Int i) {  // of an ignored label any
+      const Int label = plan.label_at(labels, position + i);
+      return plan.ignored(label) ? 0 : label;
+    };
+    for (Int i = 0; i < width; ++i) label_scores[i] = tile[class_of(i) * width + i];
     plan.isa->softmax(tile, tile, plan.classes, width, true);
+    for (Int i = 0; i < width && sums != nullptr; ++i) {
+      const float sum = log_sum_of(plan, arguments.inputs[0], first + i, tile + i, width,
+                                   class_of(i), label_scores[i]);
+      plan.isa->pack(plan.sums, &sum, at(sums, position + i, plan.sums), 1);
+    }
     for (Int i = 0; i < width; ++i) {
       const Int label = plan.label_at(labels, position + i);
       room.position[position + i] =
@@ -179,15 +213,32 @@ void set_factors(const Plan& plan, const void* dloss, const void* labels, const 
   }
 }
 
+// From every row of the tile.
+void subtract(float* tile, const float* row, Int rows, Int width) {
+  if (width == 1) {
+    for (Int r = 0; r < rows; ++r) tile[r] -= row[0];
+    return;
+  }
+  for (Int r = 0; r < rows; ++r) {
+    for (Int i = 0; i < width; ++i) tile[r * width + i] -= row[i];
+  }
+}
+
 Status run_grad(const Plan& plan, const KernelArguments& arguments) {
   const void* labels = arguments.inputs[2];
   MEZZO_RETURN_IF_ERROR(check_labels(plan, labels));
   if (plan.positions() == 0) return ok_status();
   const Room room = open_workspace(plan, arguments.workspace, in_buffer(arguments, 3));
   set_factors(plan, arguments.inputs[0], labels, room);
+  const void* sums = in_buffer(arguments, 4);
   const ElementwiseLoop exp = plan.isa->elementwise(ElementwiseOp::kExp);
   for_tiles(plan, room, [&](Int position, Int first, Int width, float* tile) {
     read_tile(plan, arguments.inputs[1], first, width, tile);
+    if (sums != nullptr) {
+      float column_sums[kColumns];
+      plan.isa->unpack(plan.sums, at(sums, position, plan.sums), column_sums, width);
+      subtract(tile, column_sums, plan.classes, width);
+    }
     const float* x = tile;
     const float none[2] = {0.0F, 0.0F};
     exp(&x, tile, plan.classes * width, none);
@@ -254,6 +305,7 @@ Prepared prepare_cross_entropy(const KernelRequest& request, const Isa& isa) {
   Plan plan = make_plan(request, isa, 0);
   plan.loss = request.outputs[0].dtype;
   plan.out = out_desc(request, 1).dtype;
+  plan.sums = out_desc(request, 2).dtype;
   return make_kernel(isa, workspace_of(plan), [plan](const KernelArguments& arguments) {
     return run_loss(plan, arguments);
   });
@@ -266,6 +318,7 @@ Prepared prepare_cross_entropy_grad(const KernelRequest& request, const Isa& isa
   Plan plan = make_plan(request, isa, 1);
   plan.loss = request.inputs[0].dtype;
   plan.out = request.outputs[0].dtype;
+  plan.sums = in_desc(request, 4).dtype;
   return make_kernel(isa, workspace_of(plan), [plan](const KernelArguments& arguments) {
     return run_grad(plan, arguments);
   });

@@ -3,6 +3,8 @@
 //
 //   loss[p] = -weights[l] log_prob[n, l, s]; 0 where the label is ignore_index
 //   "mean": sum of loss / sum of the weights of the labels that count;  "sum";  "none": as it is
+//   log_sum_exp[p] = log of the sum of exp scores[n,:,s]; where the gradient is given it, its
+//   log_prob is scores - log_sum_exp
 //   dscores[n,c,s] = weights[l] (exp(log_prob[n,c,s]) - (c == l)) dloss / (mean: sum of weights)
 //
 // scores, log_prob, dscores: floating, row-major or (all of them) channels-last; labels int32 or
@@ -68,7 +70,7 @@ __device__ T position_loss(const LabelReader& labels, Int label, const Pair<T>& 
 template <typename T>
 __global__ void __launch_bounds__(kMostTeamThreads)
     loss_of_rows(FloatsIn scores, LabelReader labels, FloatsOut losses, FloatsOut log_prob,
-                 Int positions, RowWalk walk) {
+                 FloatsOut sums, Int positions, RowWalk walk) {
   const SoftmaxLine<T> line{true};
   T x[kHeld];
   for (Int p = first_row(); p < positions; p += row_step()) {
@@ -83,6 +85,7 @@ __global__ void __launch_bounds__(kMostTeamThreads)
       const Int label = labels.label(p);
       const T score = label < 0 ? T(0) : load_float<T>(scores, start + label);
       store_float(losses, p, position_loss(labels, label, state, score));
+      if (sums.data != nullptr) store_float(sums, p, state.first + state.second);
     }
     for (int chunk = 0; log_prob.data != nullptr && chunk < walk.chunks; ++chunk) {
       if (walk.chunks > 1) load_held(scores, start, walk, chunk, x, line.kFill);
@@ -97,7 +100,7 @@ __global__ void __launch_bounds__(kMostTeamThreads)
 template <typename T>
 __global__ void __launch_bounds__(kBlockThreads)
     loss_of_lines(FloatsIn scores, LabelReader labels, FloatsOut losses, FloatsOut log_prob,
-                  Int positions) {
+                  FloatsOut sums, Int positions) {
   const SoftmaxLine<T> line{true};
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int p = Int{blockIdx.x} * blockDim.x + threadIdx.x; p < positions; p += step) {
@@ -111,6 +114,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     const Int label = labels.label(p);
     const T score = label < 0 ? T(0) : load_float<T>(scores, start + label * stride);
     store_float(losses, p, position_loss(labels, label, state, score));
+    if (sums.data != nullptr) store_float(sums, p, state.first + state.second);
     for (Int c = 0; log_prob.data != nullptr && c < labels.classes; ++c) {
       const Int at = start + c * stride;
       store_float(log_prob, at, line.map(state, load_float<T>(scores, at), T(0), c));
@@ -189,18 +193,20 @@ __device__ T upstream(const LabelReader& labels, Int label, const FloatsIn& dlos
 // A team of threads per position. divisor null: 1. per_position: dloss has one number for each.
 template <typename T>
 __global__ void __launch_bounds__(kMostTeamThreads)
-    loss_grad_of_rows(FloatsIn dloss, int per_position, FloatsIn log_prob, LabelReader labels,
-                      const T* divisor, FloatsOut dscores, Int positions, RowWalk walk) {
+    loss_grad_of_rows(FloatsIn dloss, int per_position, FloatsIn log_prob, FloatsIn sums,
+                      LabelReader labels, const T* divisor, FloatsOut dscores, Int positions,
+                      RowWalk walk) {
   T x[kHeld];
   for (Int p = first_row(); p < positions; p += row_step()) {
     const Int label = labels.label(p);
     const T factor = upstream(labels, label, dloss, per_position != 0 ? p : 0, divisor);
+    const T sum = sums.data != nullptr ? load_float<T>(sums, p) : T(0);
     for (int chunk = 0; chunk < walk.chunks; ++chunk) {
       load_held(log_prob, p * walk.length, walk, chunk, x, T(0));
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
         const T target = walk.place(chunk, k) == label ? T(1) : T(0);
-        x[k] = label < 0 ? T(0) : factor * (std::exp(x[k]) - target);
+        x[k] = label < 0 ? T(0) : factor * (std::exp(x[k] - sum) - target);
       }
       store_held(dscores, p * walk.length, walk, chunk, x);
     }
@@ -210,17 +216,19 @@ __global__ void __launch_bounds__(kMostTeamThreads)
 // A thread per position.
 template <typename T>
 __global__ void __launch_bounds__(kBlockThreads)
-    loss_grad_of_lines(FloatsIn dloss, int per_position, FloatsIn log_prob, LabelReader labels,
-                       const T* divisor, FloatsOut dscores, Int positions) {
+    loss_grad_of_lines(FloatsIn dloss, int per_position, FloatsIn log_prob, FloatsIn sums,
+                       LabelReader labels, const T* divisor, FloatsOut dscores, Int positions) {
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int p = Int{blockIdx.x} * blockDim.x + threadIdx.x; p < positions; p += step) {
     const Int label = labels.label(p);
     const T factor = upstream(labels, label, dloss, per_position != 0 ? p : 0, divisor);
     const Int start = labels.begin(p);
+    const T sum = sums.data != nullptr ? load_float<T>(sums, p) : T(0);
     for (Int c = 0; c < labels.classes; ++c) {
       const Int at = start + c * labels.stride();
       const T target = c == label ? T(1) : T(0);
-      const T value = label < 0 ? T(0) : factor * (std::exp(load_float<T>(log_prob, at)) - target);
+      const T prob = std::exp(load_float<T>(log_prob, at) - sum);
+      const T value = label < 0 ? T(0) : factor * (prob - target);
       store_float(dscores, at, value);
     }
   }
@@ -343,24 +351,27 @@ PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 0));
   const auto body = [loss, scores_dtype = operand(request, 0).dtype,
                      loss_dtype = result(request, 0).dtype,
-                     log_prob_dtype = result(request, 1).dtype](const KernelArguments& arguments) {
+                     log_prob_dtype = result(request, 1).dtype,
+                     sums_dtype = result(request, 2).dtype](const KernelArguments& arguments) {
     return with_real(loss.is_double, [&](auto real) -> Status {
       using T = decltype(real);
       const FloatsIn scores{arguments.inputs[0], scores_dtype};
       const FloatsOut to{arguments.outputs[0], loss_dtype};
       const FloatsOut log_prob{result_data(arguments, 1), log_prob_dtype};
+      const FloatsOut sums{result_data(arguments, 2), sums_dtype};
       const FloatsOut losses = losses_place<T>(loss, to, arguments);
       const LabelReader labels = loss.reader(arguments, 1);
       if (loss.positions > 0 && loss.by_line) {
         MEZZO_RETURN_IF_ERROR(
             (launch<loss_of_lines<T>>(shape_for(loss.positions), arguments.stream, scores, labels,
-                                      losses, log_prob, loss.positions)));
+                                      losses, log_prob, sums, loss.positions)));
       } else if (loss.positions > 0) {
         const LaunchShape shape = row_shape(loss.positions, labels.classes);
         const RowWalk walk =
             row_walk(labels.classes, shape, is_aligned_16({scores.data, log_prob.data}));
-        MEZZO_RETURN_IF_ERROR((launch<loss_of_rows<T>>(shape, arguments.stream, scores, labels,
-                                                       losses, log_prob, loss.positions, walk)));
+        MEZZO_RETURN_IF_ERROR(
+            (launch<loss_of_rows<T>>(shape, arguments.stream, scores, labels, losses, log_prob,
+                                     sums, loss.positions, walk)));
       }
       return end_loss<T>(loss, losses, labels, to, arguments);
     });
@@ -393,12 +404,14 @@ PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 1));
   const auto body = [loss, dloss_dtype = operand(request, 0).dtype,
                      log_prob_dtype = operand(request, 1).dtype,
+                     sums_dtype = operand(request, 4).dtype,
                      dscores_dtype = result(request, 0).dtype](const KernelArguments& arguments) {
     if (loss.positions == 0) return ok_status();
     return with_real(loss.is_double, [&](auto real) -> Status {
       using T = decltype(real);
       const FloatsIn dloss{arguments.inputs[0], dloss_dtype};
       const FloatsIn log_prob{arguments.inputs[1], log_prob_dtype};
+      const FloatsIn sums{operand_data(arguments, 4), sums_dtype};
       const FloatsOut dscores{arguments.outputs[0], dscores_dtype};
       const LabelReader labels = loss.reader(arguments, 2);
       const int per_position = loss.reduction == Reduction::kNone ? 1 : 0;
@@ -410,14 +423,14 @@ PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
       }
       if (loss.by_line) {
         return launch<loss_grad_of_lines<T>>(shape_for(loss.positions), arguments.stream, dloss,
-                                             per_position, log_prob, labels, divisor, dscores,
+                                             per_position, log_prob, sums, labels, divisor, dscores,
                                              loss.positions);
       }
       const LaunchShape shape = row_shape(loss.positions, labels.classes);
       const RowWalk walk =
           row_walk(labels.classes, shape, is_aligned_16({log_prob.data, dscores.data}));
       return launch<loss_grad_of_rows<T>>(shape, arguments.stream, dloss, per_position, log_prob,
-                                          labels, divisor, dscores, loss.positions, walk);
+                                          sums, labels, divisor, dscores, loss.positions, walk);
     });
   };
   return make_layer("cuda:cross-entropy-grad", body, loss.workspace_bytes,

@@ -107,23 +107,28 @@ double log_sum_exp(const Labels& labels, const Elements& scores, const void* dat
 PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(
       const Operands operands,
-      Operands::check(request, "scores:f labels:i weights?:f -> loss:f log_prob?:f"));
+      Operands::check(request,
+                      "scores:f labels:i weights?:f -> loss:f log_prob?:f log_sum_exp?:f"));
   MEZZO_ASSIGN_OR_RETURN(const Labels shape, read_labels(operands, 0, 1, 2));
   if (!is_loss_shape(shape, operands.out(0), operands.in(1))) {
     return operands.out_error(0, loss_shape_text(operands.out(0)));
   }
   MEZZO_RETURN_IF_ERROR(operands.expect_out(1, operands.in(0).dims));
+  MEZZO_RETURN_IF_ERROR(operands.expect_out(2, operands.in(1).dims));
   return make_kernel([shape, scores = Elements(operands.in(0)), labels = Elements(operands.in(1)),
                       weights = Elements(operands.in(2)), loss = Elements(operands.out(0)),
-                      log_prob = Elements(operands.out(1))](const KernelArguments& arguments) {
+                      log_prob = Elements(operands.out(1)),
+                      sums = Elements(operands.out(2))](const KernelArguments& arguments) {
     const auto& in = arguments.inputs;
     MEZZO_RETURN_IF_ERROR(shape.check(labels, in[1]));
     const void* weight_data = in_buffer(arguments, 2);
     void* log_prob_data = out_buffer(arguments, 1);
+    void* sums_data = out_buffer(arguments, 2);
     double loss_sum = 0.0;
     double weight_sum = 0.0;
     for (std::int64_t p = 0; p < shape.positions(); ++p) {
       const double log_sum = log_sum_exp(shape, scores, in[0], p);
+      if (sums_data != nullptr) sums.write<double>(sums_data, p, log_sum);
       for (std::int64_t c = 0; log_prob_data != nullptr && c < shape.classes; ++c) {
         const std::int64_t place = shape.score_index(p, c);
         log_prob.write<double>(log_prob_data, place, scores.read<double>(in[0], place) - log_sum);
@@ -183,22 +188,27 @@ PreparedKernel prepare_nll_loss(const KernelRequest& request) {
   });
 }
 
-// dscores[n,c,s] = weights[l] (exp(log_prob[n,c,s]) - (c == l)) dloss / (mean: sum of weights)
+// dscores[n,c,s] = weights[l] (exp(log_prob[n,c,s]) - (c == l)) dloss / (mean: sum of weights);
+// where log_sum_exp is there, log_prob is scores - log_sum_exp.
 PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(
       const Operands operands,
-      Operands::check(request, "dloss:f log_prob:f labels:i weights?:f -> dscores:f"));
+      Operands::check(request,
+                      "dloss:f log_prob:f labels:i weights?:f log_sum_exp?:f -> dscores:f"));
   MEZZO_ASSIGN_OR_RETURN(const Labels shape, read_labels(operands, 1, 2, 3));
   if (!is_loss_shape(shape, operands.in(0), operands.in(2))) {
     return operands.in_error(0, loss_shape_text(operands.in(0)));
   }
+  MEZZO_RETURN_IF_ERROR(operands.expect_in(4, operands.in(2).dims));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(1).dims));
   return make_kernel([shape, dloss = Elements(operands.in(0)), log_prob = Elements(operands.in(1)),
                       labels = Elements(operands.in(2)), weights = Elements(operands.in(3)),
+                      sums = Elements(operands.in(4)),
                       dscores = Elements(operands.out(0))](const KernelArguments& arguments) {
     const auto& in = arguments.inputs;
     MEZZO_RETURN_IF_ERROR(shape.check(labels, in[2]));
     const void* weight_data = in_buffer(arguments, 3);
+    const void* sums_data = in_buffer(arguments, 4);
     const auto weight_of = [&](std::int64_t label) {
       if (shape.ignored(label)) return 0.0;
       return weight_data != nullptr ? weights.read<double>(weight_data, label) : 1.0;
@@ -216,13 +226,14 @@ PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
       const double upstream =
           dloss.read<double>(in[0], shape.reduction == Reduction::kNone ? p : 0);
       const double factor = upstream * weight_of(label) / divisor;
+      const double log_sum = sums_data != nullptr ? sums.read<double>(sums_data, p) : 0.0;
       for (std::int64_t c = 0; c < shape.classes; ++c) {
         const std::int64_t place = shape.score_index(p, c);
         const double target = c == label ? 1.0 : 0.0;
         const double value =
             shape.ignored(label)
                 ? 0.0
-                : factor * (std::exp(log_prob.read<double>(in[1], place)) - target);
+                : factor * (std::exp(log_prob.read<double>(in[1], place) - log_sum) - target);
         dscores.write<double>(arguments.outputs[0], place, value);
       }
     }

@@ -126,6 +126,7 @@ class Narrower {
     if (is_contraction(node)) return first && reads_low(node);
     if (over_channels(node)) return first;
     if (over_features(node)) return first && ctx_.policy.low == DType::kBFloat16;
+    if (node.is("SoftmaxCrossEntropyLossGrad", kMezzoDomain)) return true;
     return is_move(node) || (first && (is_elementwise(node) || node.is("AddN", kMezzoDomain)));
   }
 
@@ -167,8 +168,9 @@ class Narrower {
     }
     if (over_channels(node) || over_features(node) || is_elementwise(node) || is_sum(node))
       return true;
-    const Node* producer = value.producer();
-    return producer != nullptr && is_contraction(*producer) && reads_any_type(node);
+    if (node.is("ReduceMean")) return true;  // pools
+    const Node& producer = *value.producer();
+    return (is_contraction(producer) || producer.is("Resize")) && reads_any_type(node);
   }
 
   void store_low(Value& value) {

@@ -13,14 +13,15 @@ namespace mezzo::passes {
 // 2. what a normalisation gives, and its gradient to the layer before. Of layers that normalise
 //    over channels or groups for either low type; of those over features (LayerNormalization,
 //    RMSNormalization) for BF16 alone, as transformers' residual sums pass FP16's range;
-// 3. what an elementwise operator, a pooling, a sum of gradients gives whose large operands are
+// 3. the gradient of a loss to its scores;
+// 4. what an elementwise operator, a pooling, a sum of gradients gives whose large operands are
 //    all low;
-// 4. what moves data of 1 to 3.
+// 5. what moves data of 1 to 4.
 //
-// A reader can take it if it is a cast to low, a normalisation, an elementwise operator or the
-// like; an operator that needs FP32 (Exp, Softmax, a loss) only from a contraction, whose result a
-// converted model rounds as well. Nodes that a policy, a pin of the user's, a range or a
-// calibration keeps in FP32 read and write FP32.
+// A reader can take it if it is a cast to low, a normalisation, an elementwise operator, a mean or
+// the like; an operator that needs FP32 (Exp, Softmax, a loss) only from a contraction, whose
+// result a converted model rounds as well, or a Resize. Nodes that a policy, a pin of the user's, a
+// range or a calibration keeps in FP32 read and write FP32.
 //
 // Does nothing but for ctx.for_runtime with a low type on a device, in graphs that train.
 StatusOr<bool> narrow_storage(Model& model, PassContext& ctx);

@@ -337,7 +337,8 @@ TEST(CrossEntropy, LossAndGradient) {
     loss.request.inputs = {tensor(draw_float(engine), shape.scores), labels, weights};
     loss.request.outputs = {
         tensor(draw_float(engine), each ? shape.labels : Dims{}),
-        draw(engine, 0, 3) == 0 ? TensorDesc() : tensor(draw_float(engine), shape.scores)};
+        draw(engine, 0, 3) == 0 ? TensorDesc() : tensor(draw_float(engine), shape.scores),
+        draw(engine, 0, 1) == 0 ? TensorDesc() : tensor(DType::kFloat32, shape.labels)};
     loss.operands = {draw_numbers(engine, loss.request.inputs[0], 3.0), label_numbers,
                      weight_numbers};
     loss.depth = shape.scores[1] + 300;
@@ -356,6 +357,15 @@ TEST(CrossEntropy, LossAndGradient) {
     for (double& p : grad.operands[1]) p = -std::fabs(p);
     grad.depth = 64;
     grad.cancels = 1.0;
+    ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
+    // From the scores: whatever is taken from them, so that they need not be the true sums.
+    grad.request.inputs.resize(5);
+    grad.request.inputs[3] = weights;
+    grad.request.inputs[4] = tensor(DType::kFloat32, shape.labels);
+    grad.operands[1] = draw_numbers(engine, grad.request.inputs[1], 3.0);
+    grad.operands.resize(5);
+    grad.operands[4] = draw_numbers(engine, grad.request.inputs[4], 1.0);
+    for (double& sum : grad.operands[4]) sum = std::fabs(sum) + 8.0;
     ASSERT_NO_FATAL_FAILURE(check_kernel(grad));
     if (HasFailure()) return;
   }

@@ -24,6 +24,15 @@ void add_elementwise_gradients(std::vector<OpSample>& samples) {
 }
 
 void add_layer_gradients(std::vector<OpSample>& samples) {
+  samples.push_back(mezzo(
+      {.op = "SoftmaxCrossEntropyLossTrain", .operands = {f({2, 3}), integers({2}, {0, 2})}}));
+  samples.push_back(
+      mezzo({.op = "SoftmaxCrossEntropyLossTrain",
+             .operands = {f({2, 3, 2}), integers({2, 2}, {0, 2, 1, 1}), f({3}, 0.5, 2.0)},
+             .attributes = {{"reduction", std::string("sum")}}}));
+  samples.push_back(mezzo({.op = "SoftmaxCrossEntropyLossTrain",
+                           .operands = {f({3, 4}), integers({3}, {3, 0, 1})},
+                           .attributes = {{"reduction", std::string("none")}}}));
   samples.push_back(mezzo({.op = "SoftmaxCrossEntropyLossGrad",
                            .operands = {f({}), f({2, 3}, -3.0, -0.1), integers({2}, {0, 2})}}));
   samples.push_back(

@@ -4,8 +4,9 @@
 
 set(MEZZO_CUDA AUTO CACHE STRING "Build the CUDA part: AUTO, ON or OFF")
 set_property(CACHE MEZZO_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(MEZZO_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120 CACHE STRING
-    "Compute capabilities to compile for; -real leaves out the intermediate code")
+set(MEZZO_CUDA_ARCHITECTURES auto CACHE STRING
+    "Compute capabilities to compile for, as in CMAKE_CUDA_ARCHITECTURES; all: those of a release;
+     auto: this machine's card, or 80 with code for later ones where there is none")
 set(MEZZO_WITH_CUDA OFF)
 set(MEZZO_WITH_CUDA_HEADERS OFF)
 
@@ -59,7 +60,20 @@ if(NOT CMAKE_CUDA_COMPILER)
   mezzo_cuda_missing("there is no nvcc")
   return()
 endif()
-set(CMAKE_CUDA_ARCHITECTURES ${MEZZO_CUDA_ARCHITECTURES})
+set(architectures ${MEZZO_CUDA_ARCHITECTURES})
+if(architectures STREQUAL "all")
+  set(architectures 75-real 80-real 86-real 89-real 90-real 100-real 120)
+elseif(architectures STREQUAL "auto")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE architectures ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" architectures "${architectures}")
+  list(REMOVE_DUPLICATES architectures)
+  list(TRANSFORM architectures REPLACE "\\." "")
+  if(failed OR NOT architectures)
+    set(architectures 80)
+  endif()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${architectures})
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
@@ -74,4 +88,4 @@ add_library(mezzo_cuda_libraries INTERFACE)
 target_link_libraries(mezzo_cuda_libraries INTERFACE mezzo_cuda_headers CUDA::cudart
                       CUDA::cublasLt ${MEZZO_CUDNN_LIBRARY})
 set(MEZZO_WITH_CUDA ON)
-message(STATUS "CUDA part: CUDA ${CUDAToolkit_VERSION}, for ${MEZZO_CUDA_ARCHITECTURES}")
+message(STATUS "CUDA part: CUDA ${CUDAToolkit_VERSION}, for ${architectures}")
