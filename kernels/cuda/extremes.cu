@@ -177,7 +177,7 @@ Prepared top_k_row(const KernelRequest& request) {
   const TensorDesc& x = request.inputs[0];
   if (!has_elements(x.dtype)) return unimplemented("dtype");
   const std::size_t axis = axis_of(request, "axis", -1, x.dims.size());
-  const TensorDesc values = out_desc(request, 0);
+  const TensorDesc& values = out_desc(request, 0);
   TopKPlan plan;
   Int outer = 1;
   Int inner = 1;

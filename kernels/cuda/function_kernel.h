@@ -62,11 +62,13 @@ inline void* out_buffer(const KernelArguments& arguments, std::size_t i) {
 }
 
 // The operand or result, or an absent one where the request does not go so far.
-inline TensorDesc in_desc(const KernelRequest& request, std::size_t i) {
-  return i < request.inputs.size() ? request.inputs[i] : TensorDesc();
+inline const TensorDesc& in_desc(const KernelRequest& request, std::size_t i) {
+  static const TensorDesc kAbsent;
+  return i < request.inputs.size() ? request.inputs[i] : kAbsent;
 }
-inline TensorDesc out_desc(const KernelRequest& request, std::size_t i) {
-  return i < request.outputs.size() ? request.outputs[i] : TensorDesc();
+inline const TensorDesc& out_desc(const KernelRequest& request, std::size_t i) {
+  static const TensorDesc kAbsent;
+  return i < request.outputs.size() ? request.outputs[i] : kAbsent;
 }
 
 // The axis that attribute `name` gives, counted from the front. REQUIRES: it is in range.

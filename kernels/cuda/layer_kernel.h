@@ -1,56 +1,28 @@
-// What the rows of layers have in common on the host: a Kernel made of a function, and operands as
-// their kernels take them.
+// What the rows of layers have in common on the host, beside function_kernel.h: operands and
+// workspaces as their kernels take them.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/float_element.h"
+#include "kernels/cuda/function_kernel.h"
 #include "kernels/cuda/index.h"
 #include "kernels/kernel.h"
 
 namespace mezzo::kernels::cuda {
 
-using PreparedKernel = StatusOr<std::unique_ptr<Kernel>>;
-
-// What a fault in the data means; empty: as Kernel says it.
-using Explain = std::function<Status(const DeviceFault&)>;
-
-template <typename Body>
-class LayerKernel final : public Kernel {
- public:
-  LayerKernel(std::string_view name, Body body, std::size_t workspace_bytes, Explain explain)
-      : name_(name),
-        body_(std::move(body)),
-        workspace_bytes_(workspace_bytes),
-        explain_(std::move(explain)) {}
-
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
-  std::string_view implementation() const override { return name_; }
-  Status run(const KernelArguments& arguments) override { return body_(arguments); }
-  Status explain(const DeviceFault& fault) const override {
-    return explain_ ? explain_(fault) : Kernel::explain(fault);
-  }
-
- private:
-  std::string_view name_;
-  Body body_;
-  std::size_t workspace_bytes_;
-  Explain explain_;
-};
+using PreparedKernel = Prepared;
 
 // `body` is called as Status(const KernelArguments&) and owns all it uses; `name` is a literal.
 template <typename Body>
 PreparedKernel make_layer(std::string_view name, Body body, std::size_t workspace_bytes = 0,
                           Explain explain = {}) {
-  return std::unique_ptr<Kernel>(std::make_unique<LayerKernel<Body>>(
-      name, std::move(body), workspace_bytes, std::move(explain)));
+  return make_kernel(name, workspace_bytes, std::move(body), std::move(explain));
 }
 
 // Parts of a workspace, one after the other, each aligned to 256 bytes.
@@ -75,19 +47,17 @@ T* workspace_at(const KernelArguments& arguments, std::size_t begin) {
 
 // Not present() where left out.
 inline const TensorDesc& operand(const KernelRequest& request, std::size_t i) {
-  static const TensorDesc kAbsent;
-  return i < request.inputs.size() ? request.inputs[i] : kAbsent;
+  return in_desc(request, i);
 }
 inline const TensorDesc& result(const KernelRequest& request, std::size_t i) {
-  static const TensorDesc kAbsent;
-  return i < request.outputs.size() ? request.outputs[i] : kAbsent;
+  return out_desc(request, i);
 }
 
 inline const void* operand_data(const KernelArguments& arguments, std::size_t i) {
-  return i < arguments.inputs.size() ? arguments.inputs[i] : nullptr;
+  return in_buffer(arguments, i);
 }
 inline void* result_data(const KernelArguments& arguments, std::size_t i) {
-  return i < arguments.outputs.size() ? arguments.outputs[i] : nullptr;
+  return out_buffer(arguments, i);
 }
 
 // True if one of the operands or results is float64: kernels then compute in double.
@@ -126,8 +96,7 @@ inline Int dims_product(const Dims& dims, std::size_t from, std::size_t to) {
 
 // Attribute `name` as an index into `rank` dims. REQUIRES: a reference kernel took it.
 inline std::size_t axis_of(const KernelRequest& request, Int fallback, std::size_t rank) {
-  const Int axis = request.attributes.get_int("axis", fallback);
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<Int>(rank) : axis);
+  return axis_of(request, "axis", fallback, rank);
 }
 
 // Of numbers of type T in a workspace.

@@ -173,7 +173,7 @@ Prepared pad_row(const KernelRequest& request) {
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
   MEZZO_ASSIGN_OR_RETURN(Int bytes, movable_bytes(x.dtype));
-  const TensorDesc value = in_desc(request, 1);
+  const TensorDesc& value = in_desc(request, 1);
   const auto fill_bytes = static_cast<std::int32_t>(bytes);
   MEZZO_ASSIGN_OR_RETURN(
       const std::uint64_t word,

@@ -186,7 +186,7 @@ const IntegerOperands& operands_of(const KernelRequest& request) {
 
 // Data come with the run.
 PerLine per_line(const KernelRequest& request, std::size_t i, Int lines) {
-  const TensorDesc desc = in_desc(request, i);
+  const TensorDesc& desc = in_desc(request, i);
   return {nullptr, desc.dtype, desc.present() ? desc.elems() : 1, lines};
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/function_kernel.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/layer_kernel.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/run_counter.h"
 #include "kernels/philox.h"
@@ -146,15 +147,6 @@ namespace {
 
 constexpr std::string_view kName = "cuda:philox";
 
-// Elements lie alike in all operands and results that have more than one.
-bool one_order(const KernelRequest& request, std::initializer_list<TensorDesc> descs) {
-  const Layout layout = request.inputs[0].layout;
-  for (const TensorDesc& desc : descs) {
-    if (desc.present() && desc.layout != layout && desc.layout_matters()) return false;
-  }
-  return true;
-}
-
 DropoutPlan dropout_plan(const KernelRequest& request) {
   DropoutPlan plan;
   const double ratio = request.attributes.get_float("ratio", 0.5);
@@ -173,9 +165,7 @@ bool in_double(const DropoutPlan& plan) {
 
 Prepared dropout_row(const KernelRequest& request) {
   const TensorDesc& x = request.inputs[0];
-  if (!one_order(request, {request.outputs[0], out_desc(request, 1)})) {
-    return unimplemented("operand and results in different layouts");
-  }
+  MEZZO_RETURN_IF_ERROR(expect_one_layout({&x, &request.outputs[0], &out_desc(request, 1)}));
   const DropoutPlan plan = dropout_plan(request);
   // Numbers of memory to places in row-major order.
   TensorDesc dense = x;
@@ -206,9 +196,8 @@ Prepared dropout_row(const KernelRequest& request) {
 }
 
 Prepared dropout_grad_row(const KernelRequest& request) {
-  if (!one_order(request, {request.inputs[1], request.outputs[0]})) {
-    return unimplemented("operands and result in different layouts");
-  }
+  MEZZO_RETURN_IF_ERROR(
+      expect_one_layout({&request.inputs[0], &request.inputs[1], &request.outputs[0]}));
   const DropoutPlan plan = dropout_plan(request);
   return make_kernel("cuda:masked", 0, [plan](const KernelArguments& arguments) {
     if (plan.elems == 0) return ok_status();
