@@ -62,9 +62,11 @@ __global__ void arg_extreme(ArgPlan plan, const void* x, Int* y) {
 }
 
 // Letters: O outer, N the axis, I inner, K results: x[O,N,I] -> values[O,K,I], indices[O,K,I].
-// Lists of words (key, place), one for every outer and inner index, sorted upwards.
+// Lists of words (key, place), one for every outer and inner index, sorted upwards, some of them at
+// a time.
 struct TopKPlan {
-  Int lists = 0, k = 0;
+  Int first = 0, lists = 0;  // those at hand
+  Int k = 0;
   Divisor length, inner;
   std::int32_t largest = 1;
   DType x = DType::kNone;
@@ -87,7 +89,7 @@ __global__ void make_key_words(TopKPlan plan, const void* x, Word* words) {
   for (Int number = blockIdx.x * Int{blockDim.x} + threadIdx.x; number < all; number += step) {
     Int place = 0;
     Int i = 0;
-    const Int outer = plan.inner.divide(plan.length.divide(number, place), i);
+    const Int outer = plan.inner.divide(plan.first + plan.length.divide(number, place), i);
     const Int at = (outer * plan.length.value() + place) * plan.inner.value() + i;
     std::uint64_t key = load_key(x, at, plan.x) ^ flip;
     if (sizeof(Word) == 8) key &= kNarrowKeys;
@@ -101,15 +103,16 @@ __global__ void take_first(TopKPlan plan, Divisor k, const Word* words, const U*
   const Int all = plan.lists * plan.k;
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int number = blockIdx.x * Int{blockDim.x} + threadIdx.x; number < all; number += step) {
-    Int i = 0;  // numbers run through O, K, I
     Int j = 0;
-    const Int outer = k.divide(plan.inner.divide(number, i), j);
-    const Int list = outer * plan.inner.value() + i;
+    Int i = 0;
+    const Int list = k.divide(number, j);
+    const Int outer = plan.inner.divide(plan.first + list, i);
     const Int place = place_of(words[list * plan.length.value() + j]);
+    const Int to = (outer * plan.k + j) * plan.inner.value() + i;
     if (values != nullptr) {
-      values[number] = x[(outer * plan.length.value() + place) * plan.inner.value() + i];
+      values[to] = x[(outer * plan.length.value() + place) * plan.inner.value() + i];
     }
-    if (indices != nullptr) indices[number] = place;
+    if (indices != nullptr) indices[to] = place;
   }
 }
 
@@ -156,8 +159,16 @@ Prepared arg_row(const KernelRequest& request) {
   });
 }
 
+// Words that are sorted at a time, if a list is not longer: enough to fill a device.
+constexpr Int kMostWords = Int{1} << 20;
+
+Int lists_at_once(const TopKPlan& plan) {
+  return std::clamp<Int>(kMostWords / plan.length.value(), 1, std::max<Int>(plan.lists, 1));
+}
+
+// The lists of one round.
 template <typename Word>
-Status run_top_k(const TopKPlan& plan, const KernelArguments& arguments) {
+Status run_lists(const TopKPlan& plan, const KernelArguments& arguments) {
   const SortShape shape{plan.lists, plan.length.value()};
   auto* words = static_cast<Word*>(arguments.workspace);
   MEZZO_RETURN_IF_ERROR(launch<make_key_words<Word>>(shape_for(shape.words()), arguments.stream,
@@ -171,6 +182,17 @@ Status run_top_k(const TopKPlan& plan, const KernelArguments& arguments) {
         static_cast<const U*>(arguments.inputs[0]), static_cast<U*>(out_buffer(arguments, 0)),
         static_cast<Int*>(out_buffer(arguments, 1)));
   });
+}
+
+template <typename Word>
+Status run_top_k(const TopKPlan& plan, const KernelArguments& arguments) {
+  TopKPlan round = plan;
+  for (Int first = 0; first < plan.lists; first += round.lists) {
+    round.first = first;
+    round.lists = std::min(lists_at_once(plan), plan.lists - first);
+    MEZZO_RETURN_IF_ERROR(run_lists<Word>(round, arguments));
+  }
+  return ok_status();
 }
 
 Prepared top_k_row(const KernelRequest& request) {
@@ -192,8 +214,8 @@ Prepared top_k_row(const KernelRequest& request) {
   plan.largest = request.attributes.get_int("largest", 1) != 0 ? 1 : 0;
   plan.x = x.dtype;
   const bool wide = has_wide_key(x.dtype) || x.dims[axis] > static_cast<Int>(kNarrowKeys);
-  const std::size_t words =
-      static_cast<std::size_t>(x.elems()) * (wide ? sizeof(WideWord) : sizeof(std::uint64_t));
+  const std::size_t words = static_cast<std::size_t>(lists_at_once(plan) * plan.length.value()) *
+                            (wide ? sizeof(WideWord) : sizeof(std::uint64_t));
   return make_kernel(kTopName, plan.k == 0 ? 0 : 2 * words,
                      [plan, wide](const KernelArguments& arguments) {
                        if (plan.lists * plan.k == 0) return ok_status();

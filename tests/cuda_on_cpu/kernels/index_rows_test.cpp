@@ -291,6 +291,16 @@ TEST(IndexRows, TopK) {
   }
 }
 
+// More than are sorted at a time.
+TEST(IndexRows, TopKOfManyLists) {
+  Engine engine(11);
+  KernelCase test =
+      case_of(engine, "TopK", {tensor(DType::kFloat16, {2, 1030, 520})},
+              {tensor(DType::kFloat16, {2, 3, 520}), tensor(DType::kInt64, {2, 3, 520})});
+  test.request.attributes.set("axis", std::int64_t{1});
+  check_kernel(test);
+}
+
 TEST(IndexRows, Trilu) {
   Engine engine(9);
   for (int round = 0; round < 40; ++round) {
