@@ -1,9 +1,10 @@
-// GridSample: x[N,C,D1..Dk], grid[N,O1..Ok,k] -> y[N,C,O1..Ok], and AffineGrid: theta[N,k,k+1] ->
-// grid[N,O1..Ok,k]. In double, rounded once.
+// GridSample: x[N,C,D1..Dk], grid[N,O1..Ok,k] -> y[N,C,O1..Ok]; AffineGrid: theta[N,k,k+1] ->
+// grid[N,O1..Ok,k], and its gradient. In double, rounded once.
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/function_kernel.h"
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/sampling.h"
 
@@ -56,20 +57,27 @@ __device__ inline double grid_coordinate(const AffineGridPlan& plan, Int size, I
   return size == 1 ? -1.0 : 2 * at / (of - 1) - 1;
 }
 
+// The last dim's coordinate first, then 1; gives the batch.
+__device__ inline Int grid_point(const AffineGridPlan& plan, Int number,
+                                 double (&point)[kMostSampledDims + 1]) {
+  Int left = 0;
+  const Int n = plan.points_each.divide(number, left);
+  point[plan.rank] = 1.0;
+  for (int d = plan.rank - 1; d >= 0; --d) {
+    Int place = 0;
+    left = plan.sizes[d].divide(left, place);
+    point[plan.rank - 1 - d] = grid_coordinate(plan, plan.sizes[d].value(), place);
+  }
+  return n;
+}
+
 __global__ void affine_grid(AffineGridPlan plan, const void* theta, void* grid) {
   const int k = plan.rank;
   const Int step = Int{gridDim.x} * blockDim.x;
   for (Int number = blockIdx.x * Int{blockDim.x} + threadIdx.x; number < plan.points;
        number += step) {
-    Int left = 0;
-    const Int n = plan.points_each.divide(number, left);
-    double point[kMostSampledDims + 1];  // the last dim's coordinate first, then 1
-    point[k] = 1.0;
-    for (int d = k - 1; d >= 0; --d) {
-      Int place = 0;
-      left = plan.sizes[d].divide(left, place);
-      point[k - 1 - d] = grid_coordinate(plan, plan.sizes[d].value(), place);
-    }
+    double point[kMostSampledDims + 1];
+    const Int n = grid_point(plan, number, point);
     for (int row = 0; row < k; ++row) {
       double sum = 0.0;
       for (int i = 0; i <= k; ++i) {
@@ -77,6 +85,25 @@ __global__ void affine_grid(AffineGridPlan plan, const void* theta, void* grid) 
       }
       store_element<double>(grid, number * k + row, plan.grid, sum);
     }
+  }
+}
+
+// dtheta: the sum over the points of dgrid (p, 1). A block for every number of dtheta.
+__global__ void affine_grid_grad(AffineGridPlan plan, const void* dgrid, void* dtheta, Int elems) {
+  const int k = plan.rank;
+  for (Int number = blockIdx.x; number < elems; number += gridDim.x) {
+    const int place = static_cast<int>(number % (k * (k + 1)));
+    const Int n = number / (k * (k + 1));
+    const int row = place / (k + 1);
+    double sum = 0.0;
+    for (Int p = threadIdx.x; p < plan.points_each.value(); p += blockDim.x) {
+      const Int at = n * plan.points_each.value() + p;
+      double point[kMostSampledDims + 1];
+      grid_point(plan, at, point);
+      sum += load_element<double>(dgrid, at * k + row, plan.grid) * point[place % (k + 1)];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) store_element<double>(dtheta, number, plan.theta, sum);
   }
 }
 
@@ -110,8 +137,8 @@ Prepared grid_sample_row(const KernelRequest& request) {
   });
 }
 
-Prepared affine_grid_row(const KernelRequest& request) {
-  const TensorDesc& grid = request.outputs[0];
+AffineGridPlan affine_plan(const KernelRequest& request, const TensorDesc& theta,
+                           const TensorDesc& grid) {
   AffineGridPlan plan;
   plan.rank = static_cast<int>(grid.dims.size() - 2);
   Int each = 1;
@@ -123,8 +150,13 @@ Prepared affine_grid_row(const KernelRequest& request) {
   plan.points_each = Divisor(each);
   plan.points = each * grid.dims[0];
   plan.align_corners = request.attributes.get_int("align_corners", 0) != 0 ? 1 : 0;
-  plan.theta = request.inputs[0].dtype;
+  plan.theta = theta.dtype;
   plan.grid = grid.dtype;
+  return plan;
+}
+
+Prepared affine_grid_row(const KernelRequest& request) {
+  const auto plan = affine_plan(request, request.inputs[0], request.outputs[0]);
   return make_kernel(kName, 0, [plan](const KernelArguments& arguments) {
     if (plan.points == 0) return ok_status();
     return launch<affine_grid>(shape_for(plan.points), arguments.stream, plan, arguments.inputs[0],
@@ -132,8 +164,23 @@ Prepared affine_grid_row(const KernelRequest& request) {
   });
 }
 
+Prepared affine_grid_grad_row(const KernelRequest& request) {
+  const auto plan = affine_plan(request, request.outputs[0], request.inputs[0]);
+  if (plan.points == 0) return unimplemented("no points");
+  return make_kernel(
+      kName, 0, [plan, elems = request.outputs[0].elems()](const KernelArguments& arguments) {
+        if (elems == 0) return ok_status();
+        LaunchShape shape;
+        shape.grid = dim3(static_cast<unsigned>(limit_blocks(elems, 1 << 16)));
+        shape.block = dim3(kBlockThreads);
+        return launch<affine_grid_grad>(shape, arguments.stream, plan, arguments.inputs[0],
+                                        arguments.outputs[0], elems);
+      });
+}
+
 constexpr KernelEntry kRows[] = {{"GridSample", kName, grid_sample_row},
-                                 {"AffineGrid", kName, affine_grid_row}};
+                                 {"AffineGrid", kName, affine_grid_row},
+                                 {"AffineGridGrad", kName, affine_grid_grad_row}};
 
 }  // namespace
 

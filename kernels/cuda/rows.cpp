@@ -27,6 +27,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     resize_rows,
     unpool_rows,
     local_norm_rows,
+    column_rows,
     extreme_rows,
     gather_grad_rows,
     gathering_rows,

@@ -37,6 +37,7 @@ std::span<const KernelEntry> loss_rows();
 std::span<const KernelEntry> resize_rows();
 std::span<const KernelEntry> unpool_rows();
 std::span<const KernelEntry> local_norm_rows();
+std::span<const KernelEntry> column_rows();
 std::span<const KernelEntry> extreme_rows();
 std::span<const KernelEntry> gather_grad_rows();
 std::span<const KernelEntry> gathering_rows();
