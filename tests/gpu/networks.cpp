@@ -84,16 +84,16 @@ void write_data(const std::string& path, const Json& recipe) {
     shape.at(0) *= kBatches;
     std::size_t elems = 1;
     for (const std::int64_t dim : shape) elems *= static_cast<std::size_t>(dim);
+    const auto name = input.at("name").get<std::string>();
     const auto classes = input.at("classes").get<std::int64_t>();
     if (classes > 0) {
       std::vector<std::int64_t> values(elems);
       for (std::int64_t& value : values) value = draws.below(classes);
-      expect(writer->add(input.at("name"), DType::kInt64, shape, std::as_bytes(std::span(values))));
+      expect(writer->add(name, DType::kInt64, shape, std::as_bytes(std::span(values))));
     } else {
       std::vector<float> values(elems);
       for (float& value : values) value = draws.next(0, 1);
-      expect(
-          writer->add(input.at("name"), DType::kFloat32, shape, std::as_bytes(std::span(values))));
+      expect(writer->add(name, DType::kFloat32, shape, std::as_bytes(std::span(values))));
     }
   }
   expect(writer->commit());
