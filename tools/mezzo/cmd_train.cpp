@@ -265,6 +265,10 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
   }
   progress.finish();
   warn_if_idle(session, last_loss);
+  if (options.trainer.graphs && !session.why_no_graph().empty()) {
+    std::fprintf(stderr, "note: steps were launched kernel by kernel, not as a graph: %s\n",
+                 printable(session.why_no_graph(), 2000).c_str());
+  }
   MEZZO_RETURN_IF_ERROR(session.save(folder.checkpoint()));
   if (loaded.artifacts) {
     const std::string& named = options.artifacts.export_checkpoint;

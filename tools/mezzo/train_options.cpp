@@ -15,14 +15,17 @@ namespace mezzo::cli {
 namespace {
 
 // Options that may differ between a run and its continuation, or that digest() has in another form.
-constexpr std::array<std::string_view, 21> kNotCompared = {
-    "model",      "data",      "eval-data",
-    "steps",      "epochs",    "out",
-    "resume",     "config",    "threads",
-    "save-every", "profile",   "save-gradients",
-    "json",       "device",    "help",
-    "dump-to",    "preset",    "policy",
-    "no-shuffle", "precision", "export-checkpoint"};
+constexpr std::array<std::string_view, 21> kNotCompared = {"model",      "data",
+                                                           "eval-data",  "steps",
+                                                           "epochs",     "out",
+                                                           "resume",     "config",
+                                                           "threads",    "save-every",
+                                                           "profile",    "save-gradients",
+                                                           "json",       "device",
+                                                           "cuda-graph", "help",
+                                                           "dump-to",    "preset",
+                                                           "policy",     "no-shuffle",
+                                                           "precision",  "export-checkpoint"};
 
 // "0.10" and "1e-1" are one number.
 std::string normal_form(const std::string& text) {
@@ -66,6 +69,11 @@ void TrainOptions::add_to(CLI::App& app) {
       ->check(whole_number(0))
       ->capture_default_str();
   device.add_to(app);
+  app.add_option("--cuda-graph", cuda_graph_,
+                 "With --device cuda: launch a step as one graph, or kernel by kernel")
+      ->type_name("on|off")
+      ->check(one_of({"on", "off"}))
+      ->capture_default_str();
   threads.add_to(app);
   dims.add_to(app);
   dump.add_to(app);
@@ -165,6 +173,7 @@ Status TrainOptions::read() {
   MEZZO_RETURN_IF_ERROR(
       scale_.read(chosen.ok() && passes::precision_word(*chosen) == "fp16", trainer));
   trainer.threads = threads.count();
+  trainer.graphs = cuda_graph_ == "on" && !profile;  // single steps are what is measured
   trainer.out = out;
   trainer.options_digest = digest();
   trainer.options = given_options();

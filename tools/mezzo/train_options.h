@@ -60,7 +60,7 @@ struct TrainOptions {
   ScheduleOptions schedule_;
   ScaleOptions scale_;
   const CLI::App* app_ = nullptr;
-  std::string config_;
+  std::string config_, cuda_graph_ = "on";
 };
 
 }  // namespace mezzo::cli
