@@ -15,7 +15,7 @@ namespace mezzo::cli {
 namespace {
 
 // Options that may differ between a run and its continuation, or that digest() has in another form.
-constexpr std::array<std::string_view, 21> kNotCompared = {"model",      "data",
+constexpr std::array<std::string_view, 22> kNotCompared = {"model",      "data",
                                                            "eval-data",  "steps",
                                                            "epochs",     "out",
                                                            "resume",     "config",
