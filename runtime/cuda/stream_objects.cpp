@@ -1,5 +1,6 @@
 #include "runtime/cuda/stream_objects.h"
 
+#include <chrono>
 #include <thread>
 
 #include "kernels/cuda/check.h"
@@ -27,11 +28,18 @@ Status Event::record(cudaStream_t stream) { return check(cudaEventRecord(event_,
 Status Event::block(cudaStream_t stream) { return check(cudaStreamWaitEvent(stream, event_, 0)); }
 
 Status Event::poll() {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kPatience = std::chrono::microseconds(500), kNap = std::chrono::microseconds(50);
+  const Clock::time_point start = Clock::now();
   while (true) {
     const cudaError_t state = cudaEventQuery(event_);
     if (state != cudaErrorNotReady) return check(state);
     cudaGetLastError();  // not an error, but told again otherwise
-    std::this_thread::yield();
+    if (Clock::now() - start < kPatience) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
 }
 

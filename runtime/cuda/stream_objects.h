@@ -32,7 +32,8 @@ class Event {
   Status record(cudaStream_t stream);
   // Work put into the stream from now on starts after what record() stands behind.
   Status block(cudaStream_t stream);
-  // Looks again and again whether that is done; other threads run meanwhile.
+  // Looks again and again whether that is done, with naps between once it takes long: the next step
+  // is in the stream already, and a processor that spins would be missed by others.
   Status poll();
 
  private:

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "compiler/support/status.h"
+#include "runtime/exec/buffer.h"
 #include "runtime/exec/device_steps.h"
 #include "runtime/exec/executor.h"
 #include "runtime/train/checkpoint.h"
@@ -188,6 +189,7 @@ class Trainer {
   std::uint64_t draws_ = 0;  // random counter: one per micro-batch
 
   std::unique_ptr<DeviceSteps> device_;  // null: the CPU
+  Buffer host_state_;                    // of the optimizers, as last seen
   Newer newer_ = Newer::kHost;
   Status launch_error_ = ok_status();  // told once the steps before are finished
   // Of the data, after the last step that is finished and after each in flight.

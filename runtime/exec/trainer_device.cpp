@@ -159,11 +159,10 @@ Status Trainer::launch_until(std::int64_t last) {
 }
 
 StatusOr<StepMetrics> Trainer::device_step(std::int64_t last) {
-  const auto start = std::chrono::steady_clock::now();
   if (device_->in_flight() == 0) {
     MEZZO_RETURN_IF_ERROR(to_device());
     finished_position_ = data_.position();
-    finished_at_ = start;
+    finished_at_ = std::chrono::steady_clock::now();
   }
   if (launch_error_.ok()) launch_error_ = launch_until(last);
   if (device_->in_flight() == 0) {

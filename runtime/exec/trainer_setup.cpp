@@ -76,6 +76,29 @@ std::vector<OptimizerDraft> draft_optimizers(const std::vector<ParameterGroup>& 
   return drafts;
 }
 
+// The host's copy of what a device keeps of every parameter. Its pages take memory once somebody
+// asks for the state, as for a checkpoint.
+StatusOr<Buffer> make_host_state(std::vector<OptimizerDraft>& drafts) {
+  constexpr std::size_t kStates = 2;  // first and second
+  std::size_t elems = 0;
+  for (const OptimizerDraft& draft : drafts) {
+    for (const OptimizerParameter& p : draft.parameters)
+      elems += kStates * static_cast<std::size_t>(p.elems);
+  }
+  MEZZO_ASSIGN_OR_RETURN(Buffer buffer, Buffer::allocate(elems * sizeof(float)));
+  auto* next = reinterpret_cast<float*>(buffer.data());
+  for (OptimizerDraft& draft : drafts) {
+    for (OptimizerParameter& p : draft.parameters) {
+      p.first = std::exchange(next, next + p.elems);
+      p.second = std::exchange(next, next + p.elems);
+      const OptimizerGroup& group = draft.groups[static_cast<std::size_t>(p.group)];
+      if (group.kind == OptimizerKind::kAdagrad && !group.frozen)
+        std::fill_n(p.first, p.elems, static_cast<float>(group.initial_accumulator));
+    }
+  }
+  return buffer;
+}
+
 }  // namespace
 
 std::vector<InputExpectation> input_expectations(const proto::Plan& plan) {
@@ -175,11 +198,14 @@ Status Trainer::make_optimizers() {
   }
   if (drafts.size() > kMostOptimizers)
     return unimplemented("more than " + std::to_string(kMostOptimizers) + " optimizers");
+  if (executor_.device() != nullptr) {
+    MEZZO_ASSIGN_OR_RETURN(host_state_, make_host_state(drafts));
+  }
   for (OptimizerDraft& draft : drafts) {
     MEZZO_ASSIGN_OR_RETURN(Optimizer optimizer,
                            Optimizer::create(std::move(draft.groups), std::move(draft.parameters),
                                              {options_.threads, options_.average_decay}));
-    optimizer.refresh_low();
+    if (executor_.device() == nullptr) optimizer.refresh_low();
     units_.push_back({std::move(draft.name), std::move(draft.group_names), std::move(optimizer),
                       GradientStats(), false});
   }
