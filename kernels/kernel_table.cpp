@@ -15,6 +15,7 @@ namespace {
 struct InPlaceRow {
   std::string_view op;
   bool second_operand = false;  // input 1 may be reused as well
+  bool every_operand = false;
 };
 
 // The third column of the op list (README.md). Always output 0 over input 0.
@@ -68,6 +69,7 @@ constexpr InPlaceRow kInPlace[] = {
     {"ClipGrad"},
     {"PowGrad"},
     {"AddN"},
+    {"FusedElementwise", true, true},
     {"ScatterElements"},
     {"ScatterND"},
     {"TensorScatter"},
@@ -203,7 +205,7 @@ bool may_run_in_place(std::string_view op, int input, int output) {
   const auto* row = std::find_if(std::begin(kInPlace), std::end(kInPlace),
                                  [&](const InPlaceRow& candidate) { return candidate.op == op; });
   if (row == std::end(kInPlace)) return false;
-  return input == 0 || (input == 1 && row->second_operand);
+  return input == 0 || (input == 1 && row->second_operand) || row->every_operand;
 }
 
 LayoutUse layout_use(std::string_view op) {

@@ -91,6 +91,7 @@ constexpr AttributeName kAttributeNames[] = {
     {"perm", AttributeKind::kInts},
     {"pooled_shape", AttributeKind::kInts},
     {"precision", AttributeKind::kInt},
+    {"program", AttributeKind::kString},
     {"q_num_heads", AttributeKind::kInt},
     {"ratio", AttributeKind::kFloat},
     {"reduction", AttributeKind::kString},

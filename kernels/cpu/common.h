@@ -26,6 +26,7 @@ using Prepared = StatusOr<std::unique_ptr<Kernel>>;
 
 // The families; rows.cpp lists the operators of each.
 Prepared prepare_elementwise(const KernelRequest& request, const Isa& isa);
+Prepared prepare_fused_elementwise(const KernelRequest& request, const Isa& isa);
 Prepared prepare_add_n(const KernelRequest& request, const Isa& isa);
 Prepared prepare_cast(const KernelRequest& request, const Isa& isa);
 Prepared prepare_reduce(const KernelRequest& request, const Isa& isa);

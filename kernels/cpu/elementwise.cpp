@@ -243,7 +243,7 @@ Status choose_loop(ElementwiseOp op, DType domain, const KernelRequest& request,
   // Clip and ClipGrad always have both bounds.
   const bool clips = op == ElementwiseOp::kClip || op == ElementwiseOp::kClipGrad;
   const std::size_t count = clips ? (op == ElementwiseOp::kClip ? 3 : 4) : request.inputs.size();
-  if (count > ElementwisePlan::kMostOperands) return unimplemented("more than 4 operands");
+  if (count > ElementwisePlan::kMostOperands) return unimplemented("more than 8 operands");
   const bool moves = op == ElementwiseOp::kWhere && domain != DType::kFloat32 &&
                      domain != DType::kFloat64;  // an operand counts as the integer of its size
   for (std::size_t k = 0; k < count; ++k) {

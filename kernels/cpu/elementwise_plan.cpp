@@ -29,6 +29,7 @@ void ElementwisePlan::call(const std::array<const void*, kMostOperands>& x, void
   for (std::size_t k = 0; k < operand_count_; ++k) singles[k] = static_cast<const float*>(x[k]);
   const float parameters[2] = {static_cast<float>(parameters_[0]),
                                static_cast<float>(parameters_[1])};
+  if (program_ != nullptr) return program_->run(singles.data(), static_cast<float*>(y), n);
   single_loop_(singles.data(), static_cast<float*>(y), n, parameters);
 }
 

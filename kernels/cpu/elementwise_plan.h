@@ -1,5 +1,5 @@
 // The skeleton of every elementwise operation: shapes, broadcasting, blocks and threads around one
-// loop over runs.
+// loop over runs, or a program of loops (block_program.h).
 //
 // Dims that every operand walks through alike are joined, which leaves few: an inner one, in which
 // an operand is either dense or one repeated element, rows above it, and the rest. Work is cut
@@ -9,13 +9,14 @@
 
 #include <array>
 
+#include "kernels/cpu/block_program.h"
 #include "kernels/cpu/convert.h"
 
 namespace mezzo::kernels::cpu {
 
 class ElementwisePlan {
  public:
-  static constexpr std::size_t kMostOperands = 4;
+  static constexpr std::size_t kMostOperands = 8;
 
   ElementwisePlan(const Isa& isa, int threads) : isa_(&isa), threads_(threads) {}
 
@@ -23,6 +24,8 @@ class ElementwisePlan {
   void set_loop(ElementwiseLoop loop) { single_loop_ = loop; }
   void set_loop(TypedLoop loop) { typed_loop_ = loop; }
   void set_parameters(double first, double second) { parameters_ = {first, second}; }
+  // Or several loops on float32, a block of elements after the other. The plan borrows the program.
+  void set_loop(const BlockProgram* program) { program_ = program; }
 
   // The next operand, read as `loop`. An absent one is `fallback` everywhere, an element of that
   // type. REQUIRES: at most kMostOperands; is_convertible both.
@@ -65,6 +68,7 @@ class ElementwisePlan {
   int threads_;
   ElementwiseLoop single_loop_ = nullptr;
   TypedLoop typed_loop_ = nullptr;
+  const BlockProgram* program_ = nullptr;
   std::array<double, 2> parameters_{};
   std::size_t operand_count_ = 0;
   std::array<Operand, kMostOperands> operands_;

@@ -120,6 +120,7 @@ constexpr KernelEntry kRows[] = {
     elementwise("ClipGrad"),
     elementwise("PowGrad"),
     elementwise("DropoutGrad"),
+    row<cpu::prepare_fused_elementwise>("FusedElementwise"),
     row<cpu::prepare_add_n>("AddN"),
     row<cpu::prepare_add_n>("Sum"),
     row<cpu::prepare_add_n>("Mean"),

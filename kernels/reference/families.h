@@ -33,6 +33,9 @@ PreparedKernel prepare_where(const KernelRequest& request);
 PreparedKernel prepare_add_n(const KernelRequest& request);
 PreparedKernel prepare_variadic(const KernelRequest& request);
 
+// fused_elementwise.cpp
+PreparedKernel prepare_fused_elementwise(const KernelRequest& request);
+
 // grad_elementwise.cpp
 PreparedKernel prepare_unary_grad(const KernelRequest& request);
 PreparedKernel prepare_clip_grad(const KernelRequest& request);

@@ -104,6 +104,7 @@ constexpr KernelEntry kRows[] = {
     row("PowGrad", prepare_pow_grad),
     row("SumTo", prepare_sum_to),
     row("AddN", prepare_add_n),
+    row("FusedElementwise", prepare_fused_elementwise),
     row("FillZero", prepare_fill_zero),
     // Contractions.
     row("MatMul", prepare_matmul),

@@ -23,10 +23,11 @@ StatusOr<std::unique_ptr<Kernel>> prepare_row(const KernelRequest& request,
 }
 
 void check_in_place(const KernelCase& test, Kernel& kernel, const Results& apart) {
-  for (std::size_t i = 0; i < test.request.inputs.size() && i < 2; ++i) {
+  const TensorDesc& y = test.request.outputs[0];
+  for (std::size_t i = 0; i < test.request.inputs.size(); ++i) {
     const TensorDesc& x = test.request.inputs[i];
     if (!x.present() || !may_run_in_place(test.request.op, static_cast<int>(i), 0)) continue;
-    if (x.bytes() != test.request.outputs[0].bytes()) continue;
+    if (x.dims != y.dims || x.layout != y.layout || x.bytes() != y.bytes()) continue;
     auto together = run_on_host(kernel, test.request, test.operands, static_cast<int>(i));
     ASSERT_TRUE(together.ok());
     EXPECT_EQ((*together)[0], apart[0]) << "another result in the buffer of operand " << i;
