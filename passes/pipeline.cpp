@@ -20,6 +20,7 @@
 #include "passes/cleanup/fold_constants.h"
 #include "passes/cleanup/fuse_attention.h"
 #include "passes/cleanup/fuse_bias.h"
+#include "passes/cleanup/fuse_elementwise.h"
 #include "passes/cleanup/fuse_transposes.h"
 #include "passes/cleanup/infer_shapes.h"
 #include "passes/cleanup/normalise.h"
@@ -96,6 +97,8 @@ constexpr std::array kPasses = {
              "stores activations of FP32 kernels in the low type, on devices"},
     PassInfo{"fuse-epilogues", fuse_epilogues,
              "lets products add biases and apply activations as they write", kTyped},
+    PassInfo{"fuse-elementwise", fuse_elementwise,
+             "makes one node of elementwise operators that follow one another", kTyped},
     PassInfo{"dce", dce, "removes what no output needs"},
 };
 
@@ -136,8 +139,11 @@ std::vector<const PassInfo*> executable_form(std::initializer_list<std::string_v
 
 // What follows when precision is settled: forms that cost least on the device.
 void add_device_passes(const PassContext& ctx, std::vector<const PassInfo*>& passes) {
-  if (ctx.device == DeviceKind::kCuda) passes.push_back(find_pass("fuse-epilogues"));
+  const bool fuses = ctx.device == DeviceKind::kCuda;
+  if (fuses) passes.push_back(find_pass("fuse-epilogues"));
   passes.push_back(find_pass("dce"));
+  // What other kernels do as well, they take first.
+  if (fuses) passes.push_back(find_pass("fuse-elementwise"));
 }
 
 // Does the user say of nodes or operators how they run? Then they stay what they are called.

@@ -19,6 +19,8 @@ using enum PadRule;
 
 constexpr std::string_view kIsEpilogue =
     "placed after differentiation, when products take over what follows them";
+constexpr std::string_view kIsFusion =
+    "made after differentiation, of operators that have gradients";
 constexpr std::string_view kIsLayout = "placed after differentiation, when layouts are chosen";
 
 constexpr OpDef kMezzoOps[] = {
@@ -149,6 +151,14 @@ constexpr OpDef kMezzoOps[] = {
      .infer_types = infer_like_operand0,
      .not_differentiable = "it is there to stop gradients",
      .lower = lower_alias},
+    // Elementwise operators in one (`program`; kernels/element_program.h). Operands that were cast
+    // lie in either type, so that the result's cannot be told from them.
+    {.name = "FusedElementwise",
+     .domain = kMezzoDomain,
+     .precision = kInfer,
+     .padding = kUnpadded,
+     .infer_types = infer_nothing,
+     .not_differentiable = kIsFusion},
     // Another memory layout of the same elements.
     {.name = "Reorder",
      .domain = kMezzoDomain,

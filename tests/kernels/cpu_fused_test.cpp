@@ -2,6 +2,7 @@
 // the operator's own row.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/element_program.h"
@@ -105,11 +106,11 @@ TEST(FusedElementwise, RandomPrograms) {
       const bool whole = part.size() == dims.size();
       test.request.inputs.push_back(
           tensor(dtype, std::move(part), whole ? layout : Layout::kRowMajor));
-      const TensorDesc& desc = test.request.inputs.back();
-      if (!whole && desc.layout_matters() && layout == Layout::kChannelsLast) {
-        test.request.inputs.back().dims = dims;  // lower ranks have no channels to lie last
-        test.request.inputs.back().layout = tensor(dtype, dims, layout).layout;
-      }
+      TensorDesc& desc = test.request.inputs.back();
+      // Several dims of a lower rank lie in another order than channels-last ones.
+      const auto wide = std::count_if(desc.dims.begin(), desc.dims.end(),
+                                      [](std::int64_t dim) { return dim != 1; });
+      if (layout == Layout::kChannelsLast && !whole && wide > 1) desc = tensor(dtype, dims, layout);
       test.operands.push_back(dtype == DType::kBool
                                   ? draw_integers(engine, test.request.inputs.back(), 0, 1)
                                   : draw_numbers(engine, test.request.inputs.back(), 1.0));

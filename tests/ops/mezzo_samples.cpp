@@ -153,6 +153,11 @@ void add_mezzo_samples(std::vector<OpSample>& samples) {
   samples.push_back(mezzo({.op = "AddN", .operands = {f({2, 3}), f({2, 3}), f({2, 3})}}));
   samples.push_back(mezzo({.op = "SumTo", .operands = {f({2, 3, 4})}, .result_dims = {3, 1}}));
   samples.push_back(mezzo({.op = "FillZero", .result_dims = {2, 3}}));
+  samples.push_back(
+      mezzo({.op = "FusedElementwise",
+             .operands = {f({2, 3}), f({3})},
+             .attributes = {{"program", std::string("t0 = Add(x0, x1); y = Relu(t0)")}},
+             .result_dims = {2, 3}}));
   samples.push_back(mezzo({.op = "StopGradient", .operands = {f({2, 3})}}));
   samples.push_back(mezzo({.op = "Reorder", .operands = {f({2, 3, 2})}}));
   samples.push_back(mezzo(
