@@ -530,6 +530,14 @@ MEZZO_HD inline bool with_formula(ElementOp op, T alpha, T beta, Visit&& visit) 
   return true;
 }
 
+// One operation on one element. REQUIRES: with_formula() has it.
+template <typename T>
+MEZZO_HD inline T compute_formula(ElementOp op, T a, T b, T c, T alpha, T beta) {
+  T y = a;
+  with_formula(op, alpha, beta, [&](auto formula) { y = formula(a, b, c); });
+  return y;
+}
+
 #ifdef __CUDACC__
 #pragma nv_exec_check_disable
 #endif

@@ -1,122 +1,19 @@
 // y[i] = f(x[i]): activations, Clip, Not, IsNaN, IsInf and BitCast.
 //
-// x and y have equal dims in any layout; computed in double and rounded once. NaN goes through
-// every function (Relu, Clip and Shrink included), so that an overflow upstream stays visible.
+// x and y have equal dims in any layout; computed in double by the formulas that the GPU has, too
+// (kernels/formulas/elementwise.h), and rounded once. NaN goes through every function, Clip
+// included.
 #include <cmath>
 #include <cstring>
 #include <iterator>
 
+#include "kernels/element_program.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
 
 namespace mezzo::kernels::reference {
 namespace {
-
-// Attribute values of one node; each function reads those it has.
-struct Parameters {
-  double alpha;
-  double beta;
-  bool tanh;  // Gelu, approximate = "tanh"
-};
-
-struct UnaryFunction {
-  std::string_view op;
-  double (*function)(double x, const Parameters& p);
-  double alpha = 0.0;  // defaults of the attributes
-  double beta = 0.0;
-  std::string_view alpha_name = "alpha";
-  std::string_view beta_name = "beta";
-};
-
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
-double gelu(double x, const Parameters& p) {
-  constexpr double kSqrtHalf = 0.70710678118654752440;
-  constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-  if (p.tanh) return 0.5 * x * (1.0 + std::tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
-  return 0.5 * x * std::erfc(-x * kSqrtHalf);  // erfc keeps digits where 1 + erf cancels
-}
-
-double softplus(double x) {
-  return std::isnan(x) ? x : std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
-}
-
-// Selu's defaults, as ONNX spells them.
-constexpr double kSeluAlpha = 1.67326319217681884765625;
-constexpr double kSeluGamma = 1.05070102214813232421875;
-
-// ONNX's Round: halves to even.
-double round_half_even(double x) { return std::nearbyint(x); }
-
-double sign(double x) { return std::isnan(x) ? x : static_cast<double>((x > 0.0) - (x < 0.0)); }
-
-// Defaults of attributes, which are float32 in ONNX.
-constexpr double kFifth = 0.2F;
-constexpr double kHundredth = 0.01F;
-
-constexpr UnaryFunction kFunctions[] = {
-    {"Relu", [](double x, const Parameters&) { return x < 0.0 ? 0.0 : x; }},
-    {"Sigmoid", [](double x, const Parameters&) { return sigmoid(x); }},
-    {"Tanh", [](double x, const Parameters&) { return std::tanh(x); }},
-    {"Erf", [](double x, const Parameters&) { return std::erf(x); }},
-    {"Exp", [](double x, const Parameters&) { return std::exp(x); }},
-    {"Log", [](double x, const Parameters&) { return std::log(x); }},
-    {"Sqrt", [](double x, const Parameters&) { return std::sqrt(x); }},
-    {"Reciprocal", [](double x, const Parameters&) { return 1.0 / x; }},
-    {"Neg", [](double x, const Parameters&) { return -x; }},
-    {"Abs", [](double x, const Parameters&) { return std::fabs(x); }},
-    {"Softplus", [](double x, const Parameters&) { return softplus(x); }},
-    {"HardSigmoid",
-     [](double x, const Parameters& p) {
-       const double line = p.alpha * x + p.beta;
-       return line < 0.0 ? 0.0 : line > 1.0 ? 1.0 : line;
-     },
-     kFifth, 0.5},
-    {"HardSwish",
-     [](double x, const Parameters&) {
-       const double line = x / 6.0 + 0.5;
-       return x * (line < 0.0 ? 0.0 : line > 1.0 ? 1.0 : line);
-     }},
-    {"LeakyRelu", [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * x : x; },
-     kHundredth},
-    {"Elu", [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * std::expm1(x) : x; },
-     1.0},
-    {"Sin", [](double x, const Parameters&) { return std::sin(x); }},
-    {"Cos", [](double x, const Parameters&) { return std::cos(x); }},
-    {"Gelu", gelu},
-    {"Swish", [](double x, const Parameters& p) { return x * sigmoid(p.alpha * x); }, 1.0},
-    {"Floor", [](double x, const Parameters&) { return std::floor(x); }},
-    {"Ceil", [](double x, const Parameters&) { return std::ceil(x); }},
-    {"Round", [](double x, const Parameters&) { return round_half_even(x); }},
-    {"Sign", [](double x, const Parameters&) { return sign(x); }},
-    {"Tan", [](double x, const Parameters&) { return std::tan(x); }},
-    {"Asin", [](double x, const Parameters&) { return std::asin(x); }},
-    {"Acos", [](double x, const Parameters&) { return std::acos(x); }},
-    {"Atan", [](double x, const Parameters&) { return std::atan(x); }},
-    {"Sinh", [](double x, const Parameters&) { return std::sinh(x); }},
-    {"Cosh", [](double x, const Parameters&) { return std::cosh(x); }},
-    {"Asinh", [](double x, const Parameters&) { return std::asinh(x); }},
-    {"Acosh", [](double x, const Parameters&) { return std::acosh(x); }},
-    {"Atanh", [](double x, const Parameters&) { return std::atanh(x); }},
-    {"Selu",
-     [](double x, const Parameters& p) { return p.beta * (x < 0.0 ? p.alpha * std::expm1(x) : x); },
-     kSeluAlpha, kSeluGamma, "alpha", "gamma"},
-    {"Celu",
-     [](double x, const Parameters& p) { return x < 0.0 ? p.alpha * std::expm1(x / p.alpha) : x; },
-     1.0},
-    {"Mish", [](double x, const Parameters&) { return x * std::tanh(softplus(x)); }},
-    {"Softsign",
-     [](double x, const Parameters&) {  // +-1 at the infinities, where x / (1 + |x|) is NaN
-       return std::isinf(x) ? std::copysign(1.0, x) : x / (1.0 + std::fabs(x));
-     }},
-    {"ThresholdedRelu", [](double x, const Parameters& p) { return x <= p.alpha ? 0.0 : x; }, 1.0},
-    {"Shrink",
-     [](double x, const Parameters& p) {
-       return x < -p.alpha ? x + p.beta : x > p.alpha ? x - p.beta : std::isnan(x) ? x : 0.0;
-     },
-     0.5, 0.0, "lambd", "bias"},
-};
 
 struct IntegerFunction {
   std::string_view op;
@@ -158,12 +55,6 @@ PreparedKernel integer_shrink(const Operands& operands) {
   });
 }
 
-StatusOr<bool> tanh_approximation(const Operands& operands) {
-  const std::string kind = operands.attributes().get_string("approximate", "none");
-  if (kind == "none" || kind == "tanh") return kind == "tanh";
-  return operands.error("attribute 'approximate' is '" + kind + "', expected 'none' or 'tanh'");
-}
-
 PreparedKernel integer_unary(const Operands& operands) {
   if (operands.op() == "Shrink") return integer_shrink(operands);
   for (const IntegerFunction& row : kIntegerFunctions) {
@@ -197,16 +88,11 @@ PreparedKernel prepare_unary(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
   MEZZO_RETURN_IF_ERROR(operands.expect_out(0, operands.in(0).dims));
   if (is_integer(operands.in(0).dtype)) return integer_unary(operands);
-  for (const UnaryFunction& row : kFunctions) {
-    if (row.op != request.op) continue;
-    MEZZO_ASSIGN_OR_RETURN(const bool tanh, tanh_approximation(operands));
-    const Parameters parameters{request.attributes.get_float(row.alpha_name, row.alpha),
-                                request.attributes.get_float(row.beta_name, row.beta), tanh};
-    return map_kernel<double>(operands, [function = row.function, parameters](double x) {
-      return function(x, parameters);
-    });
-  }
-  return unimplemented(request.op + ": no such elementwise function");
+  MEZZO_ASSIGN_OR_RETURN(const ElementStatement function,
+                         element_operation(request.op, request.attributes));
+  return map_kernel<double>(operands, [function](double x) {
+    return compute_formula(function.op, x, 0.0, 0.0, function.alpha, function.beta);
+  });
 }
 
 PreparedKernel prepare_not(const KernelRequest& request) {

@@ -13,10 +13,7 @@ namespace {
 double compute(const ElementStatement& statement, double a, double b, double c) {
   if (statement.op == ElementOp::kToHalf) return decode(encode<Float16>(a));
   if (statement.op == ElementOp::kToBrain) return decode(encode<BFloat16>(a));
-  double y = 0.0;
-  with_formula(statement.op, statement.alpha, statement.beta,
-               [&](auto formula) { y = formula(a, b, c); });
-  return y;
+  return compute_formula(statement.op, a, b, c, statement.alpha, statement.beta);
 }
 
 struct View {

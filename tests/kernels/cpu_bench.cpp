@@ -142,6 +142,34 @@ std::vector<BenchCase> typed_cases() {
   };
 }
 
+KernelRequest program_of(const char* program, std::vector<TensorDesc> inputs, TensorDesc output) {
+  Attributes attributes;
+  attributes.set("program", std::string(program));
+  return request_of("FusedElementwise", std::move(inputs), {std::move(output)}, attributes);
+}
+
+// Programs, and the operators that they stand for; compare milliseconds, not bytes.
+std::vector<BenchCase> fused_cases() {
+  const Dims flat = {4096, 4096};
+  const TensorDesc x = f32(flat), low = bf16(flat);
+  return {
+      {"Fused Add row, Gelu bf16",
+       program_of("t0 = Add(x0, x1); y = Gelu(t0)", {low, bf16({4096})}, low)},
+      {"- Add row bf16", request_of("Add", {low, bf16({4096})}, {low})},
+      {"- Gelu bf16", request_of("Gelu", {low}, {low})},
+      {"Fused Add, Relu f32", program_of("t0 = Add(x0, x1); y = Relu(t0)", {x, x}, x)},
+      {"- Add f32", request_of("Add", {x, x}, {x})},
+      {"- Relu f32", request_of("Relu", {x}, {x})},
+      {"Fused Sigmoid, Mul, Add f32",
+       program_of("t0 = Sigmoid(x0); t1 = Mul(t0, x1); y = Add(t1, x2)", {x, x, x}, x)},
+      {"- Sigmoid f32", request_of("Sigmoid", {x}, {x})},
+      {"- Mul f32", request_of("Mul", {x, x}, {x})},
+      {"Fused Mul, Mul, Add scalars f32",
+       program_of("t0 = Mul(x0, 2); t1 = Mul(t0, 3); y = Add(t1, 1)", {x}, x)},
+      {"- Mul f32 scalar", request_of("Mul", {x, f32({})}, {x})},
+  };
+}
+
 std::vector<BenchCase> bench_cases() {
   const Dims flat = {4096, 4096};
   const Dims image = {32, 64, 56, 56};
@@ -266,6 +294,7 @@ const bool registered = [] {
   benchmark::RegisterBenchmark("memcpy", copy_memory);
   std::vector<BenchCase> cases = bench_cases();
   for (BenchCase& test : typed_cases()) cases.push_back(std::move(test));
+  for (BenchCase& test : fused_cases()) cases.push_back(std::move(test));
   for (const BenchCase& test : cases) {
     // Every row that is faster than the reference: oneDNN's beside ours where both exist.
     for (const KernelEntry* row : kernel_rows(test.request.op, Backend::kCpu)) {

@@ -85,8 +85,9 @@ TEST_P(Passes, CleaningUpTwiceIsCleaningUpOnce) {
 TEST_P(Passes, KeepTheMeaning) {
   for (const char* names :
        {"normalise", "fold-constants", "fold-constants,recognise", "fuse-transposes", "decompose",
-        "dce", "inference-form",
-        "fold-constants,decompose,normalise,fold-constants,recognise,fuse-transposes,dce"}) {
+        "dce", "inference-form", "fuse-elementwise",
+        "fold-constants,decompose,normalise,fold-constants,recognise,fuse-transposes,dce,"
+        "fuse-elementwise"}) {
     SCOPED_TRACE(names);
     for_each_seed(GetParam(), {}, [&](Model& model, std::uint64_t seed) {
       const test::Results before = test::value_or_die(test::execute(*model.graph, seed));
@@ -98,6 +99,22 @@ TEST_P(Passes, KeepTheMeaning) {
       EXPECT_LT(test::difference(before, *after), 1e-4) << text_of(model);
     });
   }
+}
+
+// Nodes that were left apart stay so.
+TEST_P(Passes, FusingTwiceIsFusingOnce) {
+  std::int64_t fused = 0;
+  for_each_seed(GetParam(), with_branches(), [&](Model& model, std::uint64_t) {
+    PassContext ctx;
+    ctx.for_runtime = true;
+    std::vector<passes::PassRun> runs;
+    ASSERT_THAT(run(model, ctx, "infer-shapes,fuse-elementwise,fuse-elementwise", &runs), IsOk());
+    EXPECT_FALSE(runs[2].changed) << text_of(model);
+    const auto& counts = ctx.stats.counts();
+    if (const auto found = counts.find("elementwise-fused"); found != counts.end())
+      fused += found->second;
+  });
+  EXPECT_GT(fused, 0);
 }
 
 TEST_P(Passes, PaddingKeepsTheMeaning) {
