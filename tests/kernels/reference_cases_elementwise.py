@@ -159,3 +159,12 @@ case("SumTo: scalar", [S], [S.sum()])
 case("AddN: one", [A], [A])
 case("AddN: three", [A, B, A], [A + B + A])
 case("FillZero:", [], [np.zeros((2, 3))])
+# No spaces: the text separates words by them.
+case("FusedElementwise: bias, tanh GELU, scale", [A, ROW],
+     [F.gelu(t(A + ROW), approximate="tanh") * 0.5],
+     program="t0=Add(x0,x1);t1=Gelu[approximate=tanh](t0);y=Mul(t1,0.5)")
+case("FusedElementwise: a tree of broadcast operands", [A, COLUMN, ROW],
+     [np.where(A * COLUMN > ROW, np.tanh(A * COLUMN), ROW)],
+     program="t0=Mul(x0,x1);t1=Greater(t0,x2);t2=Tanh(t0);y=Where(t1,t2,x2)")
+case("FusedElementwise: a cast in the program rounds", [np.array([2049.0, 1.0, -70000.0])],
+     [np.array([2048.0, 1.0, -INF])], program="y=Cast[to=float16](x0)")
