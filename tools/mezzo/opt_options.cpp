@@ -19,7 +19,7 @@ void OptOptions::add_to(CLI::App& app) {
   app.add_flag("--types", types, "List the type of every value in the text");
   app.add_flag("--for-runtime", for_runtime, "Compile for our runtime instead of exported ONNX");
   app.add_option("--device", device, "With --for-runtime: where the plan is to run (default: cpu)")
-      ->type_name("cpu|cuda")
+      ->type_name("NAME")
       ->check(one_of({kDeviceWords.begin(), kDeviceWords.end()}));
   repeatable(app.add_option("--freeze", training.freeze, "As for train; repeatable"))
       ->type_name("REGEX")
