@@ -1,0 +1,115 @@
+// Rows of libraries for scaled-dot-product attention: sizes and dtypes that these take, which the
+// random cases of cpu_attention_test.cpp seldom are.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/kernels/kernel_harness.h"
+
+namespace mezzo::kernels {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+struct Sizes {
+  std::int64_t batch = 2, heads = 4, groups = 2, queries = 7, keys = 9, size = 8, v_size = 16;
+};
+
+struct Mask {
+  Dims dims;  // none: no bias
+  DType dtype = DType::kFloat32;
+  bool hides = false;  // some keys, and all of them from a few queries
+};
+
+// Probabilities are rounded to the dtype on their way.
+KernelCase attention_case(Engine& engine, DType dtype, const Sizes& s, bool causal,
+                          const Mask& mask) {
+  KernelCase test;
+  KernelRequest& request = test.request;
+  request.op = "ScaledDotProductAttention";
+  request.attributes.set("causal", std::int64_t{causal ? 1 : 0});
+  request.inputs = {tensor(dtype, {s.batch, s.heads, s.queries, s.size}),
+                    tensor(dtype, {s.batch, s.groups, s.keys, s.size}),
+                    tensor(dtype, {s.batch, s.groups, s.keys, s.v_size})};
+  if (!mask.dims.empty()) request.inputs.push_back(tensor(mask.dtype, mask.dims));
+  request.outputs = {tensor(dtype, {s.batch, s.heads, s.queries, s.v_size}),
+                     tensor(DType::kFloat32, {s.batch, s.heads, s.queries})};
+  for (const TensorDesc& desc : request.inputs)
+    test.operands.push_back(draw_numbers(engine, desc, 1.0));
+  if (mask.hides) {
+    constexpr double kHides = -std::numeric_limits<double>::infinity();
+    for (double& value : test.operands[3]) {
+      if (draw(engine, 0, 2) == 0) value = kHides;
+    }
+    const auto keys = static_cast<std::size_t>(s.keys);
+    for (std::size_t s_of_row = 0; s_of_row < keys; ++s_of_row) {
+      test.operands[3][s_of_row] = kHides;
+      test.operands[3][test.operands[3].size() - 1 - s_of_row] = s_of_row == 0 ? 0.0 : kHides;
+    }
+  }
+  test.depth = 4;
+  test.accum = dtype;
+  test.cancels = 1.0;
+  return test;
+}
+
+KernelCase gradient_case(Engine& engine, KernelCase test) {
+  KernelRequest& request = test.request;
+  const std::vector<Numbers> results = run_row(request, test.operands);
+  if (request.inputs.size() < 4) {
+    request.inputs.emplace_back();
+    test.operands.emplace_back();
+  }
+  const TensorDesc y = request.outputs[0], lse = request.outputs[1];
+  request.op = "ScaledDotProductAttentionGrad";
+  request.inputs.insert(request.inputs.begin(), y);
+  test.operands.insert(test.operands.begin(), draw_numbers(engine, y, 1.0));
+  request.inputs.insert(request.inputs.end(), {y, lse});
+  test.operands.insert(test.operands.end(), results.begin(), results.end());
+  request.outputs = {request.inputs[1], request.inputs[2], request.inputs[3]};
+  test.depth *= 2;
+  test.cancels = 2.0;
+  return test;
+}
+
+void check_both(Engine& engine, const Sizes& sizes, bool causal, const Mask& mask) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const KernelCase test = attention_case(engine, dtype, sizes, causal, mask);
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(gradient_case(engine, test)));
+  }
+}
+
+TEST(AttentionRows, HeadsShareKeys) {
+  Engine engine(81);
+  for (const std::int64_t groups : {1, 2, 4}) {
+    ASSERT_NO_FATAL_FAILURE(check_both(engine, {.groups = groups}, false, {}));
+  }
+}
+
+TEST(AttentionRows, CausalUpToTheLastKey) {
+  Engine engine(82);
+  ASSERT_NO_FATAL_FAILURE(check_both(engine, {.queries = 9}, true, {}));
+  ASSERT_NO_FATAL_FAILURE(check_both(engine, {.queries = 4, .size = 16, .v_size = 8}, true, {}));
+}
+
+TEST(AttentionRows, BiasOfEveryShape) {
+  Engine engine(83);
+  for (const Dims& dims :
+       {Dims{2, 4, 7, 9}, Dims{2, 1, 7, 9}, Dims{4, 7, 9}, Dims{2, 1, 1, 9}, Dims{7, 9}, Dims{9}}) {
+    ASSERT_NO_FATAL_FAILURE(check_both(engine, {}, false, {dims}));
+    ASSERT_NO_FATAL_FAILURE(check_both(engine, {}, false, {dims, DType::kFloat16}));
+  }
+}
+
+TEST(AttentionRows, QueriesThatTheBiasLeavesNothing) {
+  Engine engine(84);
+  for (const Dims& dims : {Dims{2, 4, 7, 9}, Dims{2, 1, 7, 9}, Dims{2, 1, 1, 9}}) {
+    ASSERT_NO_FATAL_FAILURE(check_both(engine, {}, false, {dims, DType::kFloat32, true}));
+  }
+  const Sizes square = {.queries = 9};
+  ASSERT_NO_FATAL_FAILURE(check_both(engine, square, true, {{2, 1, 9, 9}, DType::kFloat32, true}));
+}
+
+}  // namespace
+}  // namespace mezzo::kernels
