@@ -4,7 +4,6 @@
 //
 // CMakeLists.txt has the real library found in the stand-in's place, and a libcuda that loads
 // anything (driver/).
-#include <cudnn_graph.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -41,10 +41,11 @@ KernelCase attention_case(Engine& engine, DType dtype, const Sizes& s, bool caus
     for (double& value : test.operands[3]) {
       if (draw(engine, 0, 2) == 0) value = kHides;
     }
-    const auto keys = static_cast<std::size_t>(s.keys);
-    for (std::size_t s_of_row = 0; s_of_row < keys; ++s_of_row) {
-      test.operands[3][s_of_row] = kHides;
-      test.operands[3][test.operands[3].size() - 1 - s_of_row] = s_of_row == 0 ? 0.0 : kHides;
+    // Nothing is left of the first row, and two keys of the last.
+    Numbers& bias = test.operands[3];
+    for (std::size_t key = 0; key < static_cast<std::size_t>(s.keys); ++key) {
+      bias[key] = kHides;
+      bias[bias.size() - 1 - key] = key < 2 ? 0.0 : kHides;
     }
   }
   test.depth = 4;
