@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/matmul_problem.h"
-#include "kernels/formulas/gelu_tanh.h"
+#include "kernels/formulas/elementwise.h"
 
 namespace mezzo::kernels::cuda {
 
@@ -44,12 +44,12 @@ inline MatMulWrite write_of(const MatMulProblem& problem, const KernelArguments&
 template <typename T>
 __device__ __forceinline__ T activated(const MatMulWrite& write, T value, Int at) {
   switch (write.epilogue) {
-    case Epilogue::kRelu: return value < T{0} ? T{0} : value;  // NaN stays
-    case Epilogue::kGeluTanh: return gelu_tanh(value);
+    case Epilogue::kRelu: return formulas::relu(value);
+    case Epilogue::kGeluTanh: return formulas::gelu_tanh(value);
     case Epilogue::kReluGrad:
       return load_element<T>(write.x, at, write.x_type) > T{0} ? value : T{0};
     case Epilogue::kGeluTanhGrad:
-      return value * gelu_tanh_derivative(load_element<T>(write.x, at, write.x_type));
+      return formulas::gelu_tanh_grad(value, load_element<T>(write.x, at, write.x_type));
     default: return value;
   }
 }

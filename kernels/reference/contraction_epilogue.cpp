@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compiler/support/text.h"
-#include "kernels/formulas/gelu_tanh.h"
+#include "kernels/formulas/elementwise.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -29,15 +29,15 @@ StatusOr<Activation> activation_of(const Operands& operands, bool may_be_none) {
 double activated(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone: return x;
-    case Activation::kRelu: return x < 0.0 ? 0.0 : x;  // NaN stays
-    case Activation::kGeluTanh: return gelu_tanh(x);
+    case Activation::kRelu: return formulas::relu(x);
+    case Activation::kGeluTanh: return formulas::gelu_tanh(x);
   }
   return x;
 }
 
 double times_derivative(Activation activation, double dy, double x) {
   if (activation == Activation::kRelu) return x > 0.0 ? dy : 0.0;
-  return dy * gelu_tanh_derivative(x);
+  return formulas::gelu_tanh_grad(dy, x);
 }
 
 // The kernel of MatMulT over the first two operands, with a result of doubles.
