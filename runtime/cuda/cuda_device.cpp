@@ -99,6 +99,7 @@ class CudaDevice : public Device {
     context_.minor = info_.minor;
     context_.allow_tf32 = options.allow_tf32;
     context_.cache_folder = options.cache_folder;
+    context_.timed_candidates = options.timed_algorithms;
     return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
 

@@ -34,6 +34,8 @@ struct DeviceOptions {
   int index = 0;
   bool allow_tf32 = false;   // float32 contractions may round their operands to TF32
   std::string cache_folder;  // where choices of algorithms are kept; empty: nowhere
+  // Algorithms that are timed for each contraction, the fastest of which is kept; 1: none are.
+  int timed_algorithms = 1;
 };
 
 // Calls made since the device was opened.

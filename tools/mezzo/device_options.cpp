@@ -45,16 +45,24 @@ void DeviceArguments::add_to(CLI::App& app) {
   app.add_flag("--tf32", allow_tf32,
                "With --device cuda: contractions of float32 may round their operands to TF32 (10 "
                "bits), which is faster");
+  app.add_option(
+         "--tune", timed_algorithms,
+         "With --device cuda: time that many algorithms for every matrix product before the "
+         "first step, and keep the fastest for later runs; 1 takes the library's first")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
 }
 
 StatusOr<std::shared_ptr<runtime::Device>> DeviceArguments::open() const {
   if (kind() == DeviceKind::kCpu) {
     if (allow_tf32) return invalid_argument("--tf32: only with --device cuda");
+    if (timed_algorithms != 1) return invalid_argument("--tune: only with --device cuda");
     return std::shared_ptr<runtime::Device>();
   }
   MEZZO_ASSIGN_OR_RETURN(const int index, device_index(name));
   MEZZO_ASSIGN_OR_RETURN(runtime::DeviceModule* const module, runtime::load_cuda_module());
-  auto device = module->open({index, allow_tf32, cache_folder()});
+  auto device = module->open({index, allow_tf32, cache_folder(), timed_algorithms});
   if (!device.ok()) return device.status();
   return std::shared_ptr<runtime::Device>(std::move(device).value());
 }

@@ -18,6 +18,7 @@ namespace mezzo::cli {
 struct DeviceArguments {
   std::string name = "cpu";  // "cuda", "cuda:1"
   bool allow_tf32 = false;
+  int timed_algorithms = 1;
 
   void add_to(CLI::App& app);
   DeviceKind kind() const { return device_of(name.substr(0, name.find(':'))); }
