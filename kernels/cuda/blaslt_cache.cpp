@@ -58,11 +58,15 @@ Status bad(std::string_view what) { return invalid_argument("kept choices: " + s
 Status read_entry(std::string_view line, BlasLtChoices& choices) {
   const auto key = take_until(line, ' ');
   const auto workspace = take_until(line, ' ');
-  if (!key || !workspace || key->empty() || key->size() > kMostKeyBytes) return bad("an odd entry");
+  const auto timed = take_until(line, ' ');
+  if (!key || !workspace || !timed || key->empty() || key->size() > kMostKeyBytes)
+    return bad("an odd entry");
   BlasLtChoice choice;
-  const auto bytes = number(*workspace, 10);
-  if (!bytes || line.size() != choice.algorithm.size() * kHexDigits) return bad("an odd entry");
+  const auto bytes = number(*workspace, 10), candidates = number(*timed, 10);
+  if (!bytes || !candidates || line.size() != choice.algorithm.size() * kHexDigits)
+    return bad("an odd entry");
   choice.workspace_bytes = *bytes;
+  choice.timed = *candidates;
   for (std::uint64_t& word : choice.algorithm) {
     const auto value = number(line.substr(0, kHexDigits), 16);
     if (!value) return bad("an odd algorithm");
@@ -102,7 +106,8 @@ StatusOr<BlasLtChoices> read_file(const std::string& path, std::string_view devi
 std::string format_choices(std::string_view device, const BlasLtChoices& choices) {
   std::string text = std::string(kMagic) + std::string(device) + "\n";
   for (const auto& [key, choice] : choices) {
-    text += key + " " + std::to_string(choice.workspace_bytes) + " ";
+    text += key + " " + std::to_string(choice.workspace_bytes) + " " +
+            std::to_string(choice.timed) + " ";
     for (const std::uint64_t word : choice.algorithm) text += hex(word);
     text += "\n";
   }

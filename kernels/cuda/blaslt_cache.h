@@ -7,7 +7,8 @@
 //
 //   file     = "mezzo cuBLASLt choices 1\n" device "\n" { entry } "checksum " hex16 "\n"
 //   device   = GPU, compute capability, multiprocessors, library version; one line
-//   entry    = key " " workspace bytes " " hex of the algorithm "\n"; key without spaces
+//   entry    = key " " workspace bytes " " candidates timed " " hex of the algorithm "\n"; key
+//              without spaces
 //   checksum = FNV-1a, 64 bits, of all bytes before "checksum "
 #pragma once
 
@@ -25,6 +26,7 @@ namespace mezzo::kernels::cuda {
 struct BlasLtChoice {
   std::array<std::uint64_t, 8> algorithm{};  // cublasLtMatmulAlgo_t
   std::uint64_t workspace_bytes = 0;
+  std::uint64_t timed = 1;  // that it is the fastest of; 1: the first, not timed
   bool operator==(const BlasLtChoice&) const = default;
 };
 

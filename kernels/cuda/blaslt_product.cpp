@@ -51,7 +51,6 @@ std::string key_of(const ProductSpec& spec, const Context& context) {
   add(spec.beta != 0.0);
   add(spec.alignment);
   add(context.allow_tf32 && spec.operands == DType::kFloat32);
-  add(context.timed_candidates);
   return key;
 }
 
@@ -138,14 +137,15 @@ bool Product::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorit
 Status Product::choose(Context& context, const ProductSpec& spec) {
   BlasLtCache& cache = std::static_pointer_cast<State>(context.blaslt)->cache;
   const std::string key = key_of(spec, context);
-  if (const BlasLtChoice* kept = cache.find(key)) {
+  const int candidates = std::clamp(context.timed_candidates, 1, 64);
+  const BlasLtChoice* const kept = cache.find(key);
+  if (kept != nullptr && kept->timed >= static_cast<std::uint64_t>(candidates)) {
     if (takes(handle_, algorithm_of(*kept))) return ok_status();
     cache.drop(key);
   }
   MEZZO_ASSIGN_OR_RETURN(const Preference preference,
                          create_preference(kMostWorkspace, spec.alignment));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(
-      static_cast<std::size_t>(std::clamp(context.timed_candidates, 1, 64)));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(candidates));
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, operation_.get(), a_.get(), b_.get(), y_.get(), y_.get(), preference.get(),
@@ -166,6 +166,7 @@ Status Product::choose(Context& context, const ProductSpec& spec) {
   BlasLtChoice choice;
   std::memcpy(choice.algorithm.data(), &algorithm_, sizeof algorithm_);
   choice.workspace_bytes = workspace_bytes_;
+  choice.timed = static_cast<std::uint64_t>(candidates);
   cache.add(key, choice);
   return ok_status();
 }
