@@ -4,8 +4,6 @@
 // operand lies densely. Out of bounds, tiles hold zeros.
 #include "kernels/cuda/matmul.h"
 
-#include <algorithm>
-
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matmul_write.cuh"
 
@@ -142,7 +140,7 @@ Status run_own_matmul(const MatMulProblem& problem, const KernelArguments& argum
   if (problem.result_elems() > 0) {
     const MatMulTiles tiles = tiles_of(problem, arguments);
     const LaunchShape shape = {
-        dim3(static_cast<unsigned>(std::min<Int>(tiles.count, (Int{1} << 31) - 1))),
+        dim3(static_cast<unsigned>(limit_blocks(tiles.count, (Int{1} << 31) - 1))),
         dim3(kThreads * kThreads)};
     if (!is_floating(problem.a)) {
       MEZZO_RETURN_IF_ERROR(launch<matmul_tiles<std::uint64_t>>(shape, arguments.stream, tiles));

@@ -1,6 +1,5 @@
 // What goes with products: sums of their operands, addends, and the rest of an operator whose sums
 // a library has left in float32.
-#include <algorithm>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matmul.h"
