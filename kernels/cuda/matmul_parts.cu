@@ -24,10 +24,12 @@ constexpr int kLineThreads = 32;
 // thread in rising order, then over the threads in fixed order.
 template <typename T>
 __global__ void __launch_bounds__(kLineThreads* kLineThreads) matmul_line_sums(MatMulLines lines) {
-  __shared__ T partial[kLineThreads][kLineThreads + 1];
+  // Two, used in turn: who writes one again has met all that read it at the other's barrier.
+  __shared__ T partial[2][kLineThreads][kLineThreads + 1];
   const int x = static_cast<int>(threadIdx.x) % kLineThreads;
   const int y = static_cast<int>(threadIdx.x) / kLineThreads;
   const bool dense = lines.step == 1;
+  int turn = 0;
   for (Int first = Int{blockIdx.x} * kLineThreads; first < lines.count;
        first += Int{gridDim.x} * kLineThreads) {
     const Int line = first + (dense ? y : x);
@@ -38,11 +40,11 @@ __global__ void __launch_bounds__(kLineThreads* kLineThreads) matmul_line_sums(M
             load_element<T>(lines.from, line * lines.line_step + j * lines.step, lines.from_type);
       }
     }
-    partial[dense ? y : x][dense ? x : y] = sum;  // [line][part]
+    partial[turn][dense ? y : x][dense ? x : y] = sum;  // [line][part]
     __syncthreads();
-    sum = warp_sum(partial[y][x]);
+    sum = warp_sum(partial[turn][y][x]);
+    turn = 1 - turn;
     if (x == 0 && first + y < lines.count) store_element(lines.to, first + y, lines.to_type, sum);
-    __syncthreads();
   }
 }
 
