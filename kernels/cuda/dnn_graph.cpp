@@ -66,8 +66,7 @@ struct Library {
 
   cudnnHandle_t handle = nullptr;                         // null: there is no device
   std::shared_ptr<const fe::DeviceProperties> described;  // instead of the handle
-  std::mutex mutex;                                       // guards what follows and the stream
-  void* stream = nullptr;
+  std::mutex mutex;                                       // guards plans and the handle's stream
   std::map<std::string, StatusOr<std::shared_ptr<const Plan>>> plans;
 };
 
@@ -289,11 +288,8 @@ class FrontendPlan : public Plan {
       bound.emplace(uid(tensor), buffers[static_cast<std::size_t>(tensor)]);
     }
     const std::lock_guard<std::mutex> lock(library_.mutex);
-    if (library_.stream != stream) {
-      MEZZO_RETURN_IF_ERROR(check(
-          cudnnSetStream(library_.handle, static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
-      library_.stream = stream;
-    }
+    MEZZO_RETURN_IF_ERROR(check(cudnnSetStream(library_.handle, static_cast<cudaStream_t>(stream)),
+                                "cudnnSetStream"));
     return guarded(StatusCode::kInternal, [&] {
       return check(graph_.execute(library_.handle, bound, workspace), StatusCode::kInternal);
     });
@@ -369,36 +365,6 @@ StatusOr<std::shared_ptr<const Plan>> make_plan(const Context& context, Library&
 }
 
 }  // namespace
-
-int Graph::add(Tensor tensor) {
-  tensors.push_back(std::move(tensor));
-  return static_cast<int>(tensors.size()) - 1;
-}
-
-std::string Graph::key() const {
-  std::string text;
-  const auto put = [&](const auto& values) {
-    for (const auto value : values) text += std::to_string(value) + ",";
-    text += ';';
-  };
-  for (const Tensor& tensor : tensors) {
-    text += std::to_string(static_cast<int>(tensor.dtype)) + (tensor.internal ? "i:" : ":");
-    put(tensor.dims);
-    put(tensor.strides);
-  }
-  for (const Node& node : nodes) {
-    text += "|" + std::to_string(static_cast<int>(node.op)) + (node.causal ? "c" : "");
-    put(node.operands);
-    put(node.results);
-    for (const Dims* dims : {&node.pads_begin, &node.pads_end, &node.strides, &node.dilations}) {
-      put(*dims);
-    }
-    char scalar[32];
-    std::snprintf(scalar, sizeof scalar, "%a", node.scalar);
-    text += scalar;
-  }
-  return exact_in_tf32 ? text + "e" : text;
-}
 
 StatusOr<std::shared_ptr<const Plan>> prepare_plan(Context& context, const Graph& graph) {
   MEZZO_ASSIGN_OR_RETURN(const std::shared_ptr<Library> library, library_of(context));

@@ -174,8 +174,9 @@ bool is_norm_taken(const Graph& graph, std::string& why) {
   if (norm.norm == CUDNN_LAYER_NORM) return true;
   why = "a normalisation of another kind";
   if (norm.norm != CUDNN_BATCH_NORM) return false;
-  why = "batch normalisation of fewer than 4 dimensions, or of channels no multiple of 8";
-  return x.dims.size() >= 4 && x.dims[1] % 8 == 0 && common_order(graph) != Order::kNone;
+  why = "batch normalisation of fewer than 4 dimensions, or of channels not in units of 16 bytes";
+  return x.dims.size() >= 4 && x.dims[1] * static_cast<std::int64_t>(x.element_bytes()) % 16 == 0 &&
+         common_order(graph) != Order::kNone;
 }
 
 // Attention: all products are of 16-bit tensors or of what the graph made itself.
