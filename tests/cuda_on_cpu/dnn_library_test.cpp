@@ -132,6 +132,7 @@ TEST_P(DnnLibrary, TakesConvolutions) {
          {std::tuple{kF32, kF32, kFirst}, std::tuple{kF16, kF16, kFirst},
           std::tuple{kF16, kF16, kLast}, std::tuple{kF16, kF32, kFirst},
           std::tuple{kBf16, kF32, kLast}}) {
+      if (operand == kBf16 && &c != kConvolutions) continue;
       if (!is_thorough() && (operand != kF16 || layout != kLast) && result != kF32) continue;
       const std::string what = std::string(c.name) +
                                (layout == kLast ? ", channels last, " : ", ") +
@@ -246,9 +247,9 @@ TEST_P(DnnLibrary, KeepsFloat32FromTensorCores) {
   EXPECT_NE((*exact)->implementation(), (*rounded)->implementation());
 }
 
+// One GPU of each kind of Tensor Cores.
 INSTANTIATE_TEST_SUITE_P(Gpus, DnnLibrary,
                          ::testing::Values(Gpu{75, 40, 65536}, Gpu{80, 108, 166912},
-                                           Gpu{86, 84, 101376}, Gpu{89, 128, 101376},
                                            Gpu{90, 132, 232448}, Gpu{100, 148, 232448},
                                            Gpu{120, 170, 101376}),
                          [](const auto& info) { return std::to_string(info.param.capability); });
