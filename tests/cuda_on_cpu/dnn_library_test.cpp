@@ -191,6 +191,14 @@ KernelRequest attention(DType dtype, Dims q, Dims k, Dims bias, bool causal) {
   return request;
 }
 
+// q, k, v and y lie as [B,T,H,D].
+KernelRequest behind_tokens(KernelRequest request) {
+  request.attributes.set("tokens_first", std::int64_t{15});
+  const Dims& q = request.inputs[0].dims;
+  request.outputs[1].dims = {q[0], q[2], q[1]};
+  return request;
+}
+
 KernelRequest gradient_of(const KernelRequest& forward) {
   KernelRequest request = forward;
   if (request.inputs.size() < 4) request.inputs.emplace_back();
@@ -212,6 +220,8 @@ TEST_P(DnnLibrary, TakesAttention) {
       {"128", attention(kBf16, {2, 4, 64, 128}, {2, 4, 64, 128}, {}, true)},
       {"mask of keys", attention(kF16, q, q, {2, 1, 1, 128}, false)},
       {"bias", attention(kBf16, q, q, {8, 128, 128}, true)},
+      {"heads behind tokens",
+       behind_tokens(attention(kF16, {2, 128, 8, 64}, {2, 128, 2, 64}, {}, true))},
   };
   for (const auto& [name, request] : requests) {
     if (!is_thorough() && name != std::string("causal") && name != std::string("bias")) continue;
