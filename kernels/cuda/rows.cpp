@@ -7,8 +7,8 @@
 namespace mezzo::kernels::cuda {
 namespace {
 
-// In the order of preference for operators that several have.
-// clang-format off: one family a line
+// In the order of preference for operators that several have; one family a line.
+// clang-format off
 constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     fill_rows,
     blaslt_rows,

@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(kWarpThreads* kColumnTurns)
 template <typename T>
 Status launch_sum_parts(const T* parts, std::int64_t count, std::int64_t columns,
                         const FloatsOut& to, void* stream) {
-  const std::int64_t blocks =
-      limit_blocks((columns + kWarpThreads - 1) / kWarpThreads, 1 << 16);
+  const std::int64_t blocks = limit_blocks((columns + kWarpThreads - 1) / kWarpThreads, 1 << 16);
   const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kWarpThreads, kColumnTurns), 0};
   return launch<sum_parts<T>>(shape, stream, parts, count, columns, to);
 }

@@ -26,8 +26,8 @@ StatusOr<Results> run_on_device(Kernel& kernel, const KernelRequest& request,
                                 const std::vector<Bytes>& operands, std::uint64_t order,
                                 int in_place = -1);
 
-// While it lives, kernels that are prepared and run have grids of one, two or three blocks where they
-// stride over what is left; with order 0 as many as on a device.
+// While it lives, kernels that are prepared and run have grids of one, two or three blocks where
+// they stride over what is left; with order 0 as many as on a device.
 class FewBlocks {
  public:
   explicit FewBlocks(std::uint64_t order);
