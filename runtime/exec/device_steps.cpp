@@ -25,7 +25,7 @@ Status DeviceSteps::enqueue(bool last) {
 StatusOr<std::unique_ptr<DeviceGraph>> DeviceSteps::capture(bool last) {
   Device& device = *executor_.device();
   MEZZO_RETURN_IF_ERROR(device.begin_capture());
-  const Status recorded = enqueue(last);
+  Status recorded = enqueue(last);
   auto graph = device.end_capture();  // also to leave the mode
   if (!recorded.ok()) return recorded;
   return graph;
@@ -49,7 +49,8 @@ Status DeviceSteps::launch(Dataset& data) {
     MEZZO_ASSIGN_OR_RETURN(const auto buffers, training_->batch_buffers());
     data.next(buffers);
     MEZZO_RETURN_IF_ERROR(training_->enqueue_batch());
-    if (const Status status = launch_micro_batch(i == accumulate_ - 1); !status.ok()) {
+    Status status = launch_micro_batch(i == accumulate_ - 1);
+    if (!status.ok()) {
       MEZZO_RETURN_IF_ERROR(training_->enqueue_cancel());
       return status;
     }

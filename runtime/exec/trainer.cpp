@@ -96,7 +96,7 @@ void Trainer::apply(const GradientStats& stats) {
 Status Trainer::run_micro_batches(double& loss_sum) {
   snapshot_states();
   for (std::int64_t i = 0; i < options_.accumulate; ++i) {
-    const Status status = run_micro_batch(i, loss_sum);
+    Status status = run_micro_batch(i, loss_sum);
     if (status.ok()) continue;
     restore_states();
     return status;
