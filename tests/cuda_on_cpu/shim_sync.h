@@ -42,7 +42,7 @@ inline int __syncthreads_or(int predicate,
 }
 inline void __syncwarp(unsigned mask = ~0U,
                        cuda_on_cpu::Place place = cuda_on_cpu::Place::current()) {
-  cuda_on_cpu::cuda_on_cpu_gather_warp(mask, 0, place);
+  cuda_on_cpu::cuda_on_cpu_sync_warp(mask, place);
 }
 
 template <typename T>

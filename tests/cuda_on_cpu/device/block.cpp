@@ -321,6 +321,12 @@ int cuda_on_cpu_vote_block(int predicate, Vote vote, Place place) {
   return Block::mine().vote(predicate, vote, place);
 }
 
+void cuda_on_cpu_sync_warp(unsigned mask, Place place) {
+  if (is_removed(place)) return;
+  record_barrier(place);
+  Block::mine().gather(mask, 0, place);
+}
+
 WarpValues cuda_on_cpu_gather_warp(unsigned mask, std::uint64_t value, Place place) {
   return Block::mine().gather(mask, value, place);
 }

@@ -59,6 +59,8 @@ int cuda_on_cpu_vote_block(int predicate, Vote vote, Place place);
 // Returns when all lanes of `mask` that have not ended have called it from the same place with the
 // same mask. The values stay until the warp's next operation but one with this mask.
 WarpValues cuda_on_cpu_gather_warp(unsigned mask, std::uint64_t value, Place place);
+// The same for nothing but the waiting.
+void cuda_on_cpu_sync_warp(unsigned mask, Place place);
 
 // The most blocks of grids whose kernels stride over what is left.
 std::int64_t cuda_on_cpu_most_blocks();
