@@ -12,7 +12,7 @@ struct Counts {
   std::uint64_t copies = 0;        // and memsets
   std::uint64_t graphs = 0;        // launched
   std::uint64_t waits = 0;         // calls that let the host wait for the device
-  std::uint64_t stream_waits = 0;  // cudaStreamWaitEvent
+  std::uint64_t stream_waits = 0;  // cudaStreamWaitEvent, for events that had been recorded
   std::uint64_t allocations = 0;   // made
   std::uint64_t blocks_alive = 0;  // of device and pinned memory
   std::uint64_t peak_bytes = 0;    // of device memory
@@ -28,7 +28,8 @@ void set_thread_order(std::uint64_t seed);
 // The most blocks that grids of strided loops have, for kernels prepared and run from now on; 0: as
 // many as on a device.
 void set_most_blocks(std::int64_t most);
-// The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none.
+// The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none. Calls for
+// events that were never recorded do not count.
 void ignore_stream_wait(std::uint64_t n);
 
 // What the last faulty kernel did, empty if none did anything wrong. After a fault every call gives

@@ -20,15 +20,18 @@ MEZZO = sys.argv.pop()
 
 DIGITS = SOURCE / "models" / "digits"
 ORDERS = range(1, 21)
-# Digits of the types' significands; a run of a few steps stays within a few units.
+# A few units in the last place of the types: the two devices round sums in another order.
 TOLERANCE = {"fp32": 2e-5, "bf16": 2e-2, "fp16": 3e-3}
+GENTLE = ["--optimizer", "sgd", "--lr", 0.01, "--batch-size", 32]
 EAGER = ["--cuda-graph", "off"]
 
 
-def arguments(steps, precision="fp32", *further):
-    return [DIGITS / "digits.onnx", "--data", DIGITS / "train.npz", "--batch-size", 8, "--steps",
-            steps, "--optimizer", "adamw", "--lr", 0.005, "--seed", 3, "--precision", precision,
-            *further]
+HASTY = ["--optimizer", "adamw", "--lr", 0.005, "--batch-size", 8]
+
+
+def arguments(steps, precision="fp32", *further, settings=HASTY):
+    return [DIGITS / "digits.onnx", "--data", DIGITS / "train.npz", "--steps", steps, "--seed", 3,
+            "--precision", precision, *settings, *further]
 
 
 class TrainingTest(unittest.TestCase):
@@ -39,10 +42,10 @@ class TrainingTest(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.count = 0
 
-    def train(self, *rest, device="cuda", **settings):
+    def train(self, *rest, device="cuda", settings=HASTY, **environment):
         type(self).count += 1
-        return train(STAND_INS, MEZZO, self.folder / str(self.count), arguments(*rest), device,
-                     **settings)
+        return train(STAND_INS, MEZZO, self.folder / str(self.count),
+                     arguments(*rest, settings=settings), device, **environment)
 
     def test_the_device_is_listed(self):
         result = STAND_INS.run(MEZZO, "devices")
@@ -52,8 +55,8 @@ class TrainingTest(unittest.TestCase):
     def test_every_precision_follows_the_cpu(self):
         for precision, tolerance in TOLERANCE.items():
             with self.subTest(precision):
-                on_cpu = self.train(6, precision, device="cpu")
-                on_device = self.train(6, precision)
+                on_cpu = self.train(6, precision, device="cpu", settings=GENTLE)
+                on_device = self.train(6, precision, settings=GENTLE)
                 self.assertEqual([step["skipped"] for step in on_device.steps],
                                  [step["skipped"] for step in on_cpu.steps])
                 for got, expected in zip(on_device.losses, on_cpu.losses):
@@ -91,12 +94,11 @@ class TrainingTest(unittest.TestCase):
 
     def test_every_wait_between_streams_is_needed(self):
         """Without any one of them, some order of the streams gives another result."""
-        steps = 4
+        steps = 3
         expected = self.train(steps)
         waits = expected.report["stream_waits"]
         self.assertGreater(waits, 0, "batches are copied in a stream of their own")
-        # The waits of the last batches protect buffers that nobody fills again.
-        for wait in range(1, waits // 2 + 1):
+        for wait in range(1, waits + 1):
             with self.subTest(wait=wait):
                 self.assertFalse(all(self.is_same_without(wait, expected, steps, order)
                                      for order in ORDERS), f"no order needs wait {wait}")

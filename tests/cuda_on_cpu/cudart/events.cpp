@@ -88,12 +88,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   const Call call;
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr || event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
+  // An event that was never recorded holds up nobody.
+  if (event->capture == 0 && event->state->recorded == 0) return call.done();
   ++call->counts.stream_waits;
   const bool ignored = is_ignored(call.runtime);
   if (event->capture != 0 || stream->capture != nullptr) {
     return call.done(wait_in_capture(call, stream, event, ignored));
   }
-  if (ignored || event->state->recorded == 0) return call.done();
+  if (ignored) return call.done();
   cuda_on_cpu::Entry entry;
   entry.event = event->state;
   entry.ticket = event->state->recorded;
