@@ -113,11 +113,12 @@ class ConvCase {
   Shape shape_ = random_shape(random_);
   std::vector<DType> dtypes_ = pick_dtypes(random_, 2);
   Layout layout_ = pick_layout(random_);
+  Layout weight_layout_ = pick_layout(random_);
 };
 
 void ConvCase::forward() {
   KernelRequest request{"Conv", shape_.attributes, {}, {}};
-  request.inputs = {{dtypes_[0], shape_.x, layout_}, {dtypes_[1], shape_.w}};
+  request.inputs = {{dtypes_[0], shape_.x, layout_}, {dtypes_[1], shape_.w, weight_layout_}};
   if (pick(random_, 0, 1) != 0) request.inputs.push_back({dtypes_[0], {shape_.y[1]}});
   request.outputs = {{dtypes_[2], shape_.y, layout_}};
   compare(random_, request, product(shape_.w, 1));
@@ -125,7 +126,7 @@ void ConvCase::forward() {
 
 void ConvCase::grad_input() {
   KernelRequest request{"ConvGradInput", shape_.attributes, {}, {}};
-  request.inputs = {{dtypes_[0], shape_.y, layout_}, {dtypes_[1], shape_.w}};
+  request.inputs = {{dtypes_[0], shape_.y, layout_}, {dtypes_[1], shape_.w, weight_layout_}};
   request.outputs = {{dtypes_[2], shape_.x, layout_}};
   compare(random_, request, product(shape_.w, 2) * shape_.w[0] / shape_.group);
 }
@@ -133,7 +134,7 @@ void ConvCase::grad_input() {
 void ConvCase::grad_weight() {
   KernelRequest request{"ConvGradWeight", shape_.attributes, {}, {}};
   request.inputs = {{dtypes_[0], shape_.y, layout_}, {dtypes_[1], shape_.x, layout_}};
-  request.outputs = {{dtypes_[2], shape_.w}};
+  request.outputs = {{dtypes_[2], shape_.w, weight_layout_}};
   compare(random_, request, shape_.y[0] * product(shape_.y, 2));
 }
 
