@@ -12,10 +12,10 @@ namespace {
 constexpr Int kMostSplits = 256;
 constexpr unsigned kMostGridRows = 65535;
 
-ConvStrides strides_of(const TensorDesc& activations) {
-  const Int pixels = dims_product(activations.dims, 2, activations.dims.size());
-  const Int channels = activations.dims[1];
-  if (is_channels_last(activations)) return {channels * pixels, 1, channels};
+ConvStrides strides_of(const TensorDesc& tensor) {
+  const Int pixels = dims_product(tensor.dims, 2, tensor.dims.size());
+  const Int channels = tensor.dims[1];
+  if (is_channels_last(tensor)) return {channels * pixels, 1, channels};
   return {channels * pixels, pixels, 1};
 }
 
@@ -67,6 +67,7 @@ StatusOr<ConvPlan> read_conv(const KernelRequest& request, ConvProduct product, 
   conv.columns = static_cast<std::int32_t>(columns);
   conv.depth = conv.split_depth = static_cast<std::int32_t>(depth);
   conv.x = strides_of(x);
+  conv.w = strides_of(w);
   conv.y = strides_of(y);
   return conv;
 }
@@ -95,7 +96,7 @@ template <typename T, ConvProduct kProduct, typename Tile>
 Status launch_tiles(const ConvPlan& conv, const FloatsIn& a, const FloatsIn& b,
                     const FloatsIn& bias, const FloatsOut& to, Int split_elems, void* stream) {
   const auto bounded = [](Int count) {
-    return static_cast<unsigned>(std::min<Int>(count, kMostGridRows));
+    return static_cast<unsigned>(limit_blocks(count, kMostGridRows));
   };
   const LaunchShape shape{
       dim3(static_cast<unsigned>(ceil_div(conv.columns, Tile::kColumns)),

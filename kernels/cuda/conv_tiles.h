@@ -28,7 +28,8 @@ struct ConvAxis {
   Divisor by_in, by_out, by_kernel, by_stride;
 };
 
-// Elements between neighbours of activations along batch, channels and pixels.
+// Elements between neighbours of activations along batch, channels and pixels; of weights along
+// their result channels, channels and taps.
 struct ConvStrides {
   Int image = 0, channel = 0, pixel = 0;
 };
@@ -40,7 +41,7 @@ struct ConvPlan {
   std::int32_t x_channels = 0, y_channels = 0;  // of a group
   std::int32_t taps = 1;
   std::int32_t rows = 0, columns = 0, depth = 0, split_depth = 0;
-  ConvStrides x, y;
+  ConvStrides x, w, y;
 };
 
 // A number of a tap, pixel or window as three places; `rest`: channel or image.
@@ -139,17 +140,24 @@ __device__ __forceinline__ T load_b(const ConvPlan& conv, const FloatsIn& from, 
   return found < 0 ? T(0) : load_float<T>(from, at);
 }
 
+// Where a channel's tap lies among those of one result channel.
+__device__ __forceinline__ Int weight_place(const ConvPlan& conv, std::int32_t number) {
+  if (conv.w.pixel == 1) return number;  // channels first, or a single one
+  const std::int32_t channel = decode_place<&ConvAxis::by_kernel>(conv, number).rest;
+  return channel * conv.w.channel + (number - channel * conv.taps) * conv.w.pixel;
+}
+
 // a[row, depth]; `from`: w or dy.
 template <typename T, ConvProduct kProduct>
 __device__ __forceinline__ T load_a(const ConvPlan& conv, const FloatsIn& from, std::int32_t row,
                                     std::int32_t depth, std::int32_t group) {
   Int at = 0;
   if constexpr (kProduct == ConvProduct::kForward) {
-    at = (Int{group} * conv.y_channels + row) * conv.depth + depth;
+    at = (Int{group} * conv.y_channels + row) * conv.w.image + weight_place(conv, depth);
   } else if constexpr (kProduct == ConvProduct::kInput) {
     const ConvPlace tap = decode_place<&ConvAxis::by_kernel>(conv, depth);
-    const Int plane = (Int{group} * conv.y_channels + tap.rest) * conv.x_channels + row;
-    at = plane * conv.taps + (depth - tap.rest * conv.taps);
+    at = (Int{group} * conv.y_channels + tap.rest) * conv.w.image + row * conv.w.channel +
+         (depth - tap.rest * conv.taps) * conv.w.pixel;
   } else {
     const ConvPlace o = decode_place<&ConvAxis::by_out>(conv, depth);
     const std::int32_t window = (o.at[0] * conv.axis[1].out + o.at[1]) * conv.axis[2].out + o.at[2];
@@ -174,14 +182,14 @@ __device__ __forceinline__ Int result_column(const ConvPlan& conv, std::int32_t 
     return p.rest * conv.x.image + Int{group} * conv.x_channels * conv.x.channel +
            pixel * conv.x.pixel;
   } else {
-    return Int{group} * conv.y_channels * conv.columns + column;
+    return Int{group} * conv.y_channels * conv.w.image + weight_place(conv, column);
   }
 }
 template <ConvProduct kProduct>
 __device__ __forceinline__ Int result_row_step(const ConvPlan& conv) {
   if constexpr (kProduct == ConvProduct::kForward) return conv.y.channel;
   if constexpr (kProduct == ConvProduct::kInput) return conv.x.channel;
-  return conv.columns;
+  return conv.w.image;
 }
 
 inline constexpr int kTileDepth = 16;
