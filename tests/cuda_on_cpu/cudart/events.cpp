@@ -118,7 +118,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (event->capture != 0) return call.done(cudaErrorCapturedEvent);
   if (event->state->reached >= event->state->recorded) return call.done();
-  call->go_on();
+  call->go_one_step();
   return cudaErrorNotReady;  // no error to be remembered
 }
 

@@ -65,6 +65,7 @@ struct CUevent_st {
 struct CUstream_st {
   std::deque<cuda_on_cpu::Entry> queue;
   bool nonblocking = false;
+  std::uint64_t eagerness = 1;  // to go on before others; 0: only where no other can
   cuda_on_cpu::Capture* capture = nullptr;
   std::vector<std::size_t> capture_nodes;  // that the next one comes after
 };
@@ -107,8 +108,10 @@ class Runtime {
   // Lets streams go on until `stream` is empty; null: all. False: they wait for each other.
   bool drain(CUstream_st* stream);
   bool drain_until(const std::function<bool()>& reached);
-  // A little of what could be done now.
+  // A little of what streams that are awake could do now.
   void go_on();
+  // For a host that asks again and again, and goes on as soon as it can.
+  void go_one_step();
 
   // --- memory.cpp ---
   // Null: in no block of this kind.
@@ -133,6 +136,8 @@ class Runtime {
   bool is_ready(const CUstream_st& stream) const;
   void step(CUstream_st& stream);
   std::vector<CUstream_st*> ready_streams();
+  CUstream_st& choose(const std::vector<CUstream_st*>& ready);
+  std::uint64_t steps_of_mood_ = 0;  // until the streams' eagerness is drawn anew
   void step_graph(Entry& entry);
 
   std::uint64_t stream_order_ = 0;

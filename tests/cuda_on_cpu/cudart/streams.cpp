@@ -7,6 +7,11 @@
 #include "tests/cuda_on_cpu/stand_in.h"
 
 namespace cuda_on_cpu {
+namespace {
+
+constexpr std::uint64_t kShortestMood = 8;
+
+}  // namespace
 
 Runtime& Runtime::get() {
   static auto* const runtime = new Runtime;
@@ -36,6 +41,7 @@ CUstream_st* Runtime::stream(cudaStream_t handle) {
 void Runtime::set_stream_order(std::uint64_t seed) {
   drain(nullptr);
   stream_order_ = seed;
+  steps_of_mood_ = 0;
   random_.seed(seed);
 }
 
@@ -82,6 +88,27 @@ std::vector<CUstream_st*> Runtime::ready_streams() {
   return ready;
 }
 
+// Streams that are all alike would never be far apart: for a while, short or long, some sleep and some
+// are a hundred times as eager as others.
+CUstream_st& Runtime::choose(const std::vector<CUstream_st*>& ready) {
+  if (stream_order_ == 0) return *ready.front();
+  if (steps_of_mood_-- == 0) {
+    steps_of_mood_ = kShortestMood << random_() % 9;
+    for (CUstream_st* const stream : streams) {
+      stream->eagerness = random_() % 2 == 0 ? 0 : 1U << random_() % 8;
+    }
+  }
+  std::uint64_t sum = 0;
+  for (const CUstream_st* const stream : ready) sum += stream->eagerness;
+  if (sum == 0) return *ready[random_() % ready.size()];
+  std::uint64_t pick = random_() % sum;
+  for (CUstream_st* const stream : ready) {
+    if (pick < stream->eagerness) return *stream;
+    pick -= stream->eagerness;
+  }
+  return *ready.back();
+}
+
 // One action: the first of a stream, or any node of its graph whose predecessors are done.
 void Runtime::step(CUstream_st& stream) {
   Entry& entry = stream.queue.front();
@@ -121,7 +148,7 @@ bool Runtime::drain_until(const std::function<bool()>& reached) {
       fault = "streams wait for each other for ever";
       return false;
     }
-    step(*ready[stream_order_ == 0 ? 0 : random_() % ready.size()]);
+    step(choose(ready));
   }
   return true;
 }
@@ -136,10 +163,16 @@ bool Runtime::drain(CUstream_st* stream) {
 
 void Runtime::go_on() {
   for (std::uint64_t steps = random_() % 8; steps > 0; --steps) {
-    const std::vector<CUstream_st*> ready = ready_streams();
+    std::vector<CUstream_st*> ready = ready_streams();
+    std::erase_if(ready, [](const CUstream_st* stream) { return stream->eagerness == 0; });
     if (ready.empty()) return;
-    step(*ready[random_() % ready.size()]);
+    step(choose(ready));
   }
+}
+
+void Runtime::go_one_step() {
+  const std::vector<CUstream_st*> ready = ready_streams();
+  if (!ready.empty()) step(choose(ready));
 }
 
 cudaError_t cuda_on_cpu_enqueue(cudaStream_t stream, const char* what, void (*run)(void*),
@@ -203,7 +236,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (stream->capture != nullptr) return call.done(cudaErrorStreamCaptureUnsupported);
   if (stream->queue.empty()) return call.done();
-  call->go_on();
+  call->go_one_step();
   return cudaErrorNotReady;  // no error to be remembered
 }
 
