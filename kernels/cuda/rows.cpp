@@ -24,6 +24,7 @@ constexpr std::span<const KernelEntry> (*kFamilies[])() = {
     conv_rows,
     row_norm_rows,
     loss_rows,
+    grid_sample_grad_rows,
     resize_rows,
     unpool_rows,
     local_norm_rows,

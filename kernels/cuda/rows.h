@@ -34,6 +34,7 @@ std::span<const KernelEntry> pool_grad_rows();
 std::span<const KernelEntry> conv_rows();  // by own kernels
 std::span<const KernelEntry> row_norm_rows();
 std::span<const KernelEntry> loss_rows();
+std::span<const KernelEntry> grid_sample_grad_rows();
 std::span<const KernelEntry> resize_rows();
 std::span<const KernelEntry> unpool_rows();
 std::span<const KernelEntry> local_norm_rows();
