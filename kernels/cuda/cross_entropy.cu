@@ -13,68 +13,25 @@
 // A label that is no class is a fault; its loss and gradient are those of an ignored one.
 #include <cmath>
 
-#include "kernels/cuda/fault.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/layer_kernel.h"
+#include "kernels/cuda/loss_labels.h"
 #include "kernels/cuda/row_walk.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/softmax_line.h"
 
 namespace mezzo::kernels::cuda {
 
-// What all kernels of a loss know of its labels.
-struct LabelReader {
-  const void* labels = nullptr;
-  DType dtype = DType::kInt64;
-  FloatsIn weights;  // absent: all 1
-  Int classes = 0;
-  Divisor pixels;            // S
-  std::int32_t by_line = 0;  // classes of a position lie S apart; else they are neighbours
-  std::int32_t ignores = 0;
-  Int ignore_index = 0;
-  DeviceFault* fault = nullptr;
-  std::int32_t step = 0, operand = 0;
-
-  // The class at position p, -1 if it does not count.
-  __device__ Int label(Int p) const {
-    const Int found = dtype == DType::kInt32 ? static_cast<const std::int32_t*>(labels)[p]
-                                             : static_cast<const Int*>(labels)[p];
-    if (ignores != 0 && found == ignore_index) return -1;
-    if (found >= 0 && found < classes) return found;
-    report_fault(fault, step, operand, p, found);
-    return -1;
-  }
-  template <typename T>
-  __device__ T weight(Int label) const {
-    if (label < 0) return T(0);
-    return weights.data != nullptr ? load_float<T>(weights, label) : T(1);
-  }
-  // Where the scores of position p begin, and how far apart they are.
-  __device__ Int begin(Int p) const {
-    if (by_line == 0) return p * classes;
-    Int pixel = 0;
-    const Int image = pixels.divide(p, pixel);
-    return image * classes * pixels.value() + pixel;
-  }
-  __device__ Int stride() const { return by_line != 0 ? pixels.value() : 1; }
-};
-
-// The loss at a position of which the softmax is known; `score`: of the label, whatever if none.
-template <typename T>
-__device__ T position_loss(const LabelReader& labels, Int label, const Pair<T>& softmax, T score) {
-  if (label < 0) return T(0);
-  return labels.weight<T>(label) * (softmax.second - (score - softmax.first));
-}
-
 // A team of threads per position. log_prob may be absent.
 template <typename T>
 __global__ void __launch_bounds__(kMostTeamThreads)
     loss_of_rows(FloatsIn scores, LabelReader labels, FloatsOut losses, FloatsOut log_prob,
-                 FloatsOut sums, Int positions, RowWalk walk) {
+                 FloatsOut sums, Int positions, RowWalk walk_of_any) {
   const SoftmaxLine<T> line{true};
   T x[kHeld];
   for (Int p = first_row(); p < positions; p += row_step()) {
-    const Int start = p * walk.length;
+    const Int start = p * walk_of_any.length;
+    const RowWalk walk = walk_of_any.from(start);
     Pair<T> state = line.nothing();
     for (int chunk = 0; chunk < walk.chunks; ++chunk) {
       load_held(scores, start, walk, chunk, x, line.kFill);
@@ -195,20 +152,22 @@ template <typename T>
 __global__ void __launch_bounds__(kMostTeamThreads)
     loss_grad_of_rows(FloatsIn dloss, int per_position, FloatsIn log_prob, FloatsIn sums,
                       LabelReader labels, const T* divisor, FloatsOut dscores, Int positions,
-                      RowWalk walk) {
+                      RowWalk walk_of_any) {
   T x[kHeld];
   for (Int p = first_row(); p < positions; p += row_step()) {
+    const Int start = p * walk_of_any.length;
+    const RowWalk walk = walk_of_any.from(start);
     const Int label = labels.label(p);
     const T factor = upstream(labels, label, dloss, per_position != 0 ? p : 0, divisor);
     const T sum = sums.data != nullptr ? load_float<T>(sums, p) : T(0);
     for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-      load_held(log_prob, p * walk.length, walk, chunk, x, T(0));
+      load_held(log_prob, start, walk, chunk, x, T(0));
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
         const T target = walk.place(chunk, k) == label ? T(1) : T(0);
         x[k] = label < 0 ? T(0) : factor * (std::exp(x[k] - sum) - target);
       }
-      store_held(dscores, p * walk.length, walk, chunk, x);
+      store_held(dscores, start, walk, chunk, x);
     }
   }
 }
@@ -368,7 +327,8 @@ PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
       } else if (loss.positions > 0) {
         const LaunchShape shape = row_shape(loss.positions, labels.classes);
         const RowWalk walk =
-            row_walk(labels.classes, shape, is_aligned_16({scores.data, log_prob.data}));
+            row_walk(labels.classes, shape, is_aligned_16({scores.data, log_prob.data}),
+                     RowStart::kAnywhere);
         MEZZO_RETURN_IF_ERROR(
             (launch<loss_of_rows<T>>(shape, arguments.stream, scores, labels, losses, log_prob,
                                      sums, loss.positions, walk)));
@@ -427,8 +387,8 @@ PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
                                              loss.positions);
       }
       const LaunchShape shape = row_shape(loss.positions, labels.classes);
-      const RowWalk walk =
-          row_walk(labels.classes, shape, is_aligned_16({log_prob.data, dscores.data}));
+      const RowWalk walk = row_walk(
+          labels.classes, shape, is_aligned_16({log_prob.data, dscores.data}), RowStart::kAnywhere);
       return launch<loss_grad_of_rows<T>>(shape, arguments.stream, dloss, per_position, log_prob,
                                           sums, labels, divisor, dscores, loss.positions, walk);
     });

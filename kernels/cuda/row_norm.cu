@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMostTeamThreads)
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
         const T distance = v[k] - mean;
-        if (walk.place(chunk, k) < walk.length) sum += distance * distance;
+        if (walk.has(walk.place(chunk, k))) sum += distance * distance;
       }
     }
     const T variance = team_reduce(sum, Sum(), T(0)) / count;

@@ -25,20 +25,34 @@
 namespace mezzo::kernels::cuda {
 
 inline constexpr int kHeld = 8;  // elements of a chunk that one thread holds
-inline constexpr int kMostTeamThreads = 1024;
+inline constexpr int kMostTeamThreads = 512;
 inline constexpr unsigned kTeamsOfWarps = 4;  // of a block
 
 struct RowWalk {
   std::int64_t length = 0;
   std::int32_t chunks = 1;
   std::int32_t packed = 0;  // a thread's elements are neighbours, moved 16 bytes at a time
+  std::int32_t shift = 0;   // elements before the row that the first pack begins with
 
-  // Where in the row the thread's element k of the chunk lies; it may be beyond the end.
+  // Where in the row the thread's element k of the chunk lies; it may be before or beyond it.
   __device__ __forceinline__ std::int64_t place(int chunk, int k) const {
     const std::int64_t threads = blockDim.x;
     const std::int64_t lane = threadIdx.x;
-    return packed != 0 ? (chunk * threads + lane) * kHeld + k
+    return packed != 0 ? (chunk * threads + lane) * kHeld + k - shift
                        : (chunk * std::int64_t{kHeld} + k) * threads + lane;
+  }
+  __device__ __forceinline__ bool has(std::int64_t place) const {
+    return static_cast<std::uint64_t>(place) < static_cast<std::uint64_t>(length);
+  }
+  // For a row that begins anywhere: packs lie where accesses are whole.
+  __device__ __forceinline__ RowWalk from(std::int64_t start) const {
+    RowWalk walk = *this;
+    if (packed != 0) walk.shift = static_cast<std::int32_t>(start % kHeld);
+    return walk;
+  }
+  // The pack at `at` of the row that begins at `start` is one access.
+  __device__ __forceinline__ bool is_whole(std::int64_t start, std::int64_t at) const {
+    return packed != 0 && at >= 0 && at + kHeld <= length && (start + at) % kHeld == 0;
   }
 };
 
@@ -55,18 +69,13 @@ __device__ __forceinline__ T team_reduce(T value, Join join, T nothing) {
   return block_reduce(value, join, nothing);
 }
 
-// The thread's elements of row `start` (in elements); `fill` where the row has ended.
+// The thread's elements of row `start` (in elements); `fill` where there is none.
 template <typename T>
 __device__ __forceinline__ void load_held(const FloatsIn& x, std::int64_t start,
                                           const RowWalk& walk, int chunk, T (&to)[kHeld], T fill) {
-  if (walk.packed != 0) {
-    const std::int64_t at = walk.place(chunk, 0);
-    if (at < walk.length) {
-      load_packed(x, start + at, to);
-    } else {
-#pragma unroll
-      for (int k = 0; k < kHeld; ++k) to[k] = fill;
-    }
+  const std::int64_t first = walk.place(chunk, 0);
+  if (walk.is_whole(start, first)) {
+    load_packed(x, start + first, to);
     return;
   }
   with_float(x.dtype, [&](auto tag) {
@@ -75,7 +84,7 @@ __device__ __forceinline__ void load_held(const FloatsIn& x, std::int64_t start,
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       const std::int64_t at = walk.place(chunk, k);
-      to[k] = at < walk.length ? number_of<T>(row[at]) : fill;
+      to[k] = walk.has(at) ? number_of<T>(row[at]) : fill;
     }
   });
 }
@@ -83,9 +92,9 @@ __device__ __forceinline__ void load_held(const FloatsIn& x, std::int64_t start,
 template <typename T>
 __device__ __forceinline__ void store_held(const FloatsOut& y, std::int64_t start,
                                            const RowWalk& walk, int chunk, const T (&from)[kHeld]) {
-  if (walk.packed != 0) {
-    const std::int64_t at = walk.place(chunk, 0);
-    if (at < walk.length) store_packed(y, start + at, from);
+  const std::int64_t first = walk.place(chunk, 0);
+  if (walk.is_whole(start, first)) {
+    store_packed(y, start + first, from);
     return;
   }
   with_float(y.dtype, [&](auto tag) {
@@ -94,7 +103,7 @@ __device__ __forceinline__ void store_held(const FloatsOut& y, std::int64_t star
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       const std::int64_t at = walk.place(chunk, k);
-      if (at < walk.length) row[at] = element_of<U>(from[k]);
+      if (walk.has(at)) row[at] = element_of<U>(from[k]);
     }
   });
 }
@@ -113,11 +122,19 @@ inline LaunchShape row_shape(std::int64_t rows, std::int64_t length,
           dim3(static_cast<unsigned>(threads), static_cast<unsigned>(teams)), 0};
 }
 
+// Whether rows may begin between two packs: then kernels take walk.from(start).
+enum class RowStart : std::uint8_t { kAtPack, kAnywhere };
+
 // `aligned`: all buffers walked through lie at multiples of 16 bytes.
-inline RowWalk row_walk(std::int64_t length, const LaunchShape& shape, bool aligned) {
+inline RowWalk row_walk(std::int64_t length, const LaunchShape& shape, bool aligned,
+                        RowStart start = RowStart::kAtPack) {
+  constexpr std::int64_t kWorthShifting = 256;
   const std::int64_t held = std::int64_t{kHeld} * shape.block.x;
-  return {length, static_cast<std::int32_t>((length + held - 1) / held),
-          aligned && length % kHeld == 0 ? 1 : 0};
+  const bool whole = length % kHeld == 0;
+  const bool shifts = !whole && start == RowStart::kAnywhere && length >= kWorthShifting;
+  const std::int64_t most = length + (shifts ? kHeld - 1 : 0);
+  return {length, static_cast<std::int32_t>((most + held - 1) / held),
+          aligned && (whole || shifts) ? 1 : 0, 0};
 }
 
 }  // namespace mezzo::kernels::cuda

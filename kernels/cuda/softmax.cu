@@ -93,17 +93,19 @@ struct HardmaxLine {
 // Lines of neighbours: x, other and y are [rows, walk.length].
 template <typename T, template <typename> class Line>
 __global__ void __launch_bounds__(kMostTeamThreads)
-    row_lines(Line<T> line, FloatsIn x, FloatsIn other, FloatsOut y, Int rows, RowWalk walk) {
+    row_lines(Line<T> line, FloatsIn x, FloatsIn other, FloatsOut y, Int rows,
+              RowWalk walk_of_any) {
   T a[kHeld], b[kHeld] = {};
   for (Int row = first_row(); row < rows; row += row_step()) {
-    const Int start = row * walk.length;
+    const Int start = row * walk_of_any.length;
+    const RowWalk walk = walk_of_any.from(start);
     auto state = line.nothing();
     for (int chunk = 0; chunk < walk.chunks; ++chunk) {
       load_held(x, start, walk, chunk, a, Line<T>::kFill);
       if (other.data != nullptr) load_held(other, start, walk, chunk, b, T(0));
       line.add_held(state, a, b, [&](int k) {
         const Int at = walk.place(chunk, k);
-        return at < walk.length ? at : Int{-1};
+        return walk.has(at) ? at : Int{-1};
       });
     }
     state = line.finish(team_reduce(state, line, line.nothing()));
@@ -196,8 +198,9 @@ Status launch_lines(const Line<T>& line, const LineShape& shape, const FloatsIn&
   if (shape.inner == 1) {
     const LaunchShape threads = row_shape(shape.outer, shape.length);
     const bool aligned = is_aligned_16({x.data, other.data, y.data});
-    return launch<row_lines<T, Line>>(threads, stream, line, x, other, y, shape.outer,
-                                      row_walk(shape.length, threads, aligned));
+    return launch<row_lines<T, Line>>(
+        threads, stream, line, x, other, y, shape.outer,
+        row_walk(shape.length, threads, aligned, RowStart::kAnywhere));
   }
   const Int lines = shape.outer * shape.inner;
   return launch<strided_lines<T, Line>>(strided_shape(lines, shape.length), stream, line, x, other,
