@@ -240,8 +240,10 @@ Explain explanation(const KernelRequest& request, const Loss& loss) {
   };
 }
 
-// scores (or log_prob) is operand number `at`, labels and weights come next.
-StatusOr<Loss> read_loss(const KernelRequest& request, std::size_t at) {
+// scores (or log_prob) is operand number `at`, labels and weights come next. Positions are numbered
+// as labels and loss lie.
+StatusOr<Loss> read_loss(const KernelRequest& request, std::size_t at,
+                         const TensorDesc& loss_or_gradient) {
   const TensorDesc& scores = operand(request, at);
   const Dims& dims = scores.dims;
   if (dims[1] == 0) return unimplemented("no classes");
@@ -257,16 +259,13 @@ StatusOr<Loss> read_loss(const KernelRequest& request, std::size_t at) {
   loss.labels.by_line = loss.by_line ? 1 : 0;
   loss.labels.ignores = request.attributes.has("ignore_index") ? 1 : 0;
   loss.labels.ignore_index = request.attributes.get_int("ignore_index", 0);
-  // Positions are numbered as the labels lie, which have no channels.
-  const TensorDesc& labels = operand(request, at + 1);
-  if (is_channels_last(labels)) return unimplemented("labels that lie channels-last");
+  if (is_channels_last(operand(request, at + 1)))
+    return unimplemented("labels that lie channels-last");
   const std::string reduction = request.attributes.get_string("reduction", "mean");
   loss.reduction = reduction == "mean"  ? Reduction::kMean
                    : reduction == "sum" ? Reduction::kSum
                                         : Reduction::kNone;
-  if (loss.reduction == Reduction::kNone && is_channels_last(operand(request, 0))) {
-    return unimplemented("a loss that lies channels-last");
-  }
+  if (is_channels_last(loss_or_gradient)) return unimplemented("a loss that lies channels-last");
   WorkspacePlan workspace;
   loss.losses_at = workspace.add(loss.positions);
   loss.parts_at = workspace.add(2 * kMostParts);
@@ -307,7 +306,7 @@ Status end_loss(const Loss& loss, const FloatsOut& losses, const LabelReader& la
 
 PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(expect_one_layout({&operand(request, 0), &result(request, 1)}));
-  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 0));
+  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 0, result(request, 0)));
   const auto body = [loss, scores_dtype = operand(request, 0).dtype,
                      loss_dtype = result(request, 0).dtype,
                      log_prob_dtype = result(request, 1).dtype,
@@ -340,7 +339,7 @@ PreparedKernel prepare_cross_entropy(const KernelRequest& request) {
 }
 
 PreparedKernel prepare_nll_loss(const KernelRequest& request) {
-  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 0));
+  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 0, result(request, 0)));
   const auto body = [loss, log_prob_dtype = operand(request, 0).dtype,
                      loss_dtype = result(request, 0).dtype](const KernelArguments& arguments) {
     return with_real(loss.is_double, [&](auto real) -> Status {
@@ -361,7 +360,7 @@ PreparedKernel prepare_nll_loss(const KernelRequest& request) {
 
 PreparedKernel prepare_cross_entropy_grad(const KernelRequest& request) {
   MEZZO_RETURN_IF_ERROR(expect_one_layout({&operand(request, 1), &result(request, 0)}));
-  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 1));
+  MEZZO_ASSIGN_OR_RETURN(const Loss loss, read_loss(request, 1, operand(request, 0)));
   const auto body = [loss, dloss_dtype = operand(request, 0).dtype,
                      log_prob_dtype = operand(request, 1).dtype,
                      sums_dtype = operand(request, 4).dtype,
