@@ -1,9 +1,10 @@
 // Resize and ResizeGrad by the tables of kernels/resample.h, which are copied to the device when
 // the kernel is prepared. Up to kMostResized dims are resized; any numeric dtype, both layouts.
 //
-// A thread per element of the result. To the nearest element: bits are moved. Else the sum over the
-// taps of all dims, innermost dim first, weights and sums in float32 for floating dtypes without
-// float64 and in double for all others; rounded once, integers to the nearest even, saturating.
+// A thread per element of the result, or per kResizePack neighbours where their dim is kept. To the
+// nearest element: bits are moved. Else the sum over the taps of all dims, innermost dim first,
+// weights and sums in float32 for floating dtypes without float64 and in double for all others;
+// rounded once, integers to the nearest even, saturating.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -18,11 +19,12 @@
 namespace mezzo::kernels::cuda {
 
 inline constexpr int kMostResized = 3;
+inline constexpr int kResizePack = 8;
 
 // The tables of one resized dim, [out, taps].
 struct ResizedDim {
-  const Int* indices = nullptr;
-  const double* weights = nullptr;
+  const std::int32_t* indices = nullptr;
+  const void* weights = nullptr;          // float or double, as the sums
   const std::uint8_t* outside = nullptr;  // [out], or null: none
   Int taps = 1;
   Int step = 1;  // elements of x between neighbours
@@ -79,45 +81,76 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// T: float or double.
+// The sum over the taps of dims kDim and after it; `row`: where those before lead to.
+template <typename T, int kDim>
+struct Blend {
+  template <int kPack, typename Load>
+  __device__ __forceinline__ static void add(const ResizeShape& shape, Int row,
+                                             const Int (&at)[kMostResized], const Load& load,
+                                             T (&sums)[kPack]) {
+    if (kDim >= shape.resized_count) {  // one tap, of weight 1, on the element itself
+      Blend<T, kDim + 1>::add(shape, row, at, load, sums);
+      return;
+    }
+    const ResizedDim& table = shape.tables[kDim];
+    const Int first = at[kDim] * table.taps;
+    for (Int tap = first; tap < first + table.taps; ++tap) {
+      const T weight = static_cast<const T*>(table.weights)[tap];
+      if (weight == T(0)) continue;
+      T part[kPack] = {};
+      Blend<T, kDim + 1>::add(shape, row + table.indices[tap] * table.step, at, load, part);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) sums[k] += weight * part[k];
+    }
+  }
+};
 template <typename T>
+struct Blend<T, kMostResized> {
+  template <int kPack, typename Load>
+  __device__ __forceinline__ static void add(const ResizeShape&, Int row,
+                                             const Int (&)[kMostResized], const Load& load,
+                                             T (&sums)[kPack]) {
+    load(row, sums);
+  }
+};
+
+// Floating dtypes without float64. kPack: kResizePack or 1.
+template <int kPack>
 __global__ void __launch_bounds__(kBlockThreads)
-    resize_blended(ResizeShape shape, const void* x, DType x_dtype, void* y, DType y_dtype,
-                   int rounds) {
+    resize_floats(ResizeShape shape, FloatsIn x, FloatsOut y) {
+  const Int step = Int{gridDim.x} * blockDim.x * kPack;
+  const auto load = [&](Int from, float(&to)[kPack]) { load_packed(x, from, to); };
+  for (Int i = (Int{blockIdx.x} * blockDim.x + threadIdx.x) * kPack; i < shape.elems; i += step) {
+    Int start = 0, at[kMostResized];
+    float sums[kPack];
+    const bool inside = shape.locate(i, start, at);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      sums[k] = inside ? 0.0F : static_cast<float>(shape.extrapolation);
+    }
+    if (inside) Blend<float, 0>::add(shape, start, at, load, sums);
+    store_packed(y, i, sums);
+  }
+}
+
+// Any dtypes.
+__global__ void __launch_bounds__(kBlockThreads)
+    resize_numbers(ResizeShape shape, const void* x, DType x_dtype, void* y, DType y_dtype) {
   const Int threads = Int{gridDim.x} * blockDim.x;
-  // Dims that are not there have one tap, of weight 1, on the element itself.
-  const auto taps = [&](int d) { return d < shape.resized_count ? shape.tables[d].taps : Int{1}; };
-  const auto weight = [&](int d, Int tap) {
-    return d < shape.resized_count ? static_cast<T>(shape.tables[d].weights[tap]) : T(1);
-  };
-  const auto offset = [&](int d, Int tap) {
-    return d < shape.resized_count ? shape.tables[d].indices[tap] * shape.tables[d].step : Int{0};
+  const bool rounds = y_dtype != DType::kFloat64 && y_dtype != DType::kFloat32 &&
+                      y_dtype != DType::kFloat16 && y_dtype != DType::kBFloat16;
+  const auto load = [&](Int from, double(&to)[1]) {
+    to[0] = load_element<double>(x, from, x_dtype);
   };
   for (Int i = Int{blockIdx.x} * blockDim.x + threadIdx.x; i < shape.elems; i += threads) {
     Int start = 0, at[kMostResized];
-    T sum = static_cast<T>(shape.extrapolation);
+    double sums[1] = {0.0};
     if (shape.locate(i, start, at)) {
-      sum = T(0);
-      for (int d = 0; d < kMostResized; ++d) at[d] *= taps(d);
-      for (Int t0 = at[0]; t0 < at[0] + taps(0); ++t0) {
-        const T w0 = weight(0, t0);
-        if (w0 == T(0)) continue;
-        T sum1 = T(0);
-        for (Int t1 = at[1]; t1 < at[1] + taps(1); ++t1) {
-          const T w1 = weight(1, t1);
-          if (w1 == T(0)) continue;
-          const Int row = start + offset(0, t0) + offset(1, t1);
-          T sum2 = T(0);
-          for (Int t2 = at[2]; t2 < at[2] + taps(2); ++t2) {
-            const T w2 = weight(2, t2);
-            if (w2 != T(0)) sum2 += w2 * load_element<T>(x, row + offset(2, t2), x_dtype);
-          }
-          sum1 += w1 * sum2;
-        }
-        sum += w0 * sum1;
-      }
+      Blend<double, 0>::add(shape, start, at, load, sums);
+    } else {
+      sums[0] = shape.extrapolation;
     }
-    store_element(y, i, y_dtype, rounds != 0 ? std::nearbyint(sum) : sum);
+    store_element(y, i, y_dtype, rounds ? std::nearbyint(sums[0]) : sums[0]);
   }
 }
 
@@ -146,26 +179,44 @@ class ResizeKernel final : public Kernel {
   std::string_view implementation() const override { return "cuda:resize"; }
   Status run(const KernelArguments& arguments) override {
     if (shape_.elems == 0) return ok_status();
-    if (!nearest_) {
-      const bool floats = is_floating(from_) && from_ != DType::kFloat64 && is_floating(to_) &&
-                          to_ != DType::kFloat64;
-      return with_real(!floats, [&](auto real) {
-        return launch<resize_blended<decltype(real)>>(
-            shape_for(shape_.elems), arguments.stream, shape_, arguments.inputs[0], from_,
-            arguments.outputs[0], to_, is_floating(to_) ? 0 : 1);
-      });
+    if (nearest_) return move(arguments);
+    if (!sums_in_floats(from_, to_)) {
+      return launch<resize_numbers>(shape_for(shape_.elems), arguments.stream, shape_,
+                                    arguments.inputs[0], from_, arguments.outputs[0], to_);
     }
-    switch (dtype_bits(from_)) {
-      case 8: return move<std::uint8_t>(arguments);
-      case 16: return move<std::uint16_t>(arguments);
-      case 32: return move<std::uint32_t>(arguments);
-      default: return move<std::uint64_t>(arguments);
+    const FloatsIn x{arguments.inputs[0], from_};
+    const FloatsOut y{arguments.outputs[0], to_};
+    const int last = shape_.rank - 1;
+    const bool packed = last > 0 && shape_.resized[last] < 0 &&
+                        shape_.sizes[last].value() % kResizePack == 0 &&
+                        is_aligned_16({x.data, y.data});
+    if (packed) {
+      return launch<resize_floats<kResizePack>>(shape_for(shape_.elems / kResizePack),
+                                                arguments.stream, shape_, x, y);
     }
+    return launch<resize_floats<1>>(shape_for(shape_.elems), arguments.stream, shape_, x, y);
+  }
+
+  // Otherwise in double.
+  static bool sums_in_floats(DType from, DType to) {
+    const auto is_narrower = [](DType dtype) {
+      return is_floating(dtype) && dtype != DType::kFloat64;
+    };
+    return is_narrower(from) && is_narrower(to);
   }
 
  private:
-  template <typename U>
   Status move(const KernelArguments& arguments) const {
+    switch (dtype_bits(from_)) {
+      case 8: return move_as<std::uint8_t>(arguments);
+      case 16: return move_as<std::uint16_t>(arguments);
+      case 32: return move_as<std::uint32_t>(arguments);
+      default: return move_as<std::uint64_t>(arguments);
+    }
+  }
+
+  template <typename U>
+  Status move_as(const KernelArguments& arguments) const {
     return launch<resize_nearest<U>>(shape_for(shape_.elems), arguments.stream, shape_,
                                      static_cast<const U*>(arguments.inputs[0]),
                                      static_cast<U*>(arguments.outputs[0]), from_);
@@ -177,9 +228,16 @@ class ResizeKernel final : public Kernel {
   DType from_, to_;
 };
 
+template <typename To, typename From>
+std::vector<To> cast_all(const std::vector<From>& values) {
+  std::vector<To> cast;
+  for (const From value : values) cast.push_back(static_cast<To>(value));
+  return cast;
+}
+
 // The dims of x and y in the order of memory, with tables for the axes.
 StatusOr<ResizeShape> make_shape(const Resampling& resampling, const Dims& x, const Dims& y,
-                                 Tables& tables) {
+                                 bool in_floats, Tables& tables) {
   ResizeShape shape;
   shape.elems = 1;
   shape.extrapolation = resampling.extrapolation;
@@ -205,10 +263,14 @@ StatusOr<ResizeShape> make_shape(const Resampling& resampling, const Dims& x, co
     ResizedDim& table = shape.tables[next++];
     table.taps = axis.taps;
     table.step = step;
-    MEZZO_ASSIGN_OR_RETURN(table.indices, tables.add(axis.indices));
-    MEZZO_ASSIGN_OR_RETURN(table.weights, tables.add(axis.weights));
-    std::vector<std::uint8_t> outside(axis.outside.begin(), axis.outside.end());
-    MEZZO_ASSIGN_OR_RETURN(table.outside, tables.add(outside));
+    if (axis.in >= kNarrowLimit) return unimplemented("a resized dim of 2^31 elements or more");
+    MEZZO_ASSIGN_OR_RETURN(table.indices, tables.add(cast_all<std::int32_t>(axis.indices)));
+    if (in_floats) {
+      MEZZO_ASSIGN_OR_RETURN(table.weights, tables.add(cast_all<float>(axis.weights)));
+    } else {
+      MEZZO_ASSIGN_OR_RETURN(table.weights, tables.add(axis.weights));
+    }
+    MEZZO_ASSIGN_OR_RETURN(table.outside, tables.add(cast_all<std::uint8_t>(axis.outside)));
   }
   shape.resized_count = static_cast<int>(next);
   return shape;
@@ -230,7 +292,9 @@ PreparedKernel prepare_resize(const KernelRequest& request) {
   Tables tables;
   ResizeShape shape;
   if (y.elems() > 0) {
-    MEZZO_ASSIGN_OR_RETURN(shape, make_shape(resampling, x_dims, y_dims, tables));
+    MEZZO_ASSIGN_OR_RETURN(shape,
+                           make_shape(resampling, x_dims, y_dims,
+                                      ResizeKernel::sums_in_floats(x.dtype, y.dtype), tables));
   }
   const bool nearest = resampling.nearest && x.dtype == y.dtype;
   return std::unique_ptr<Kernel>(
