@@ -94,18 +94,6 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// What becomes of the sums of losses and weights.
-enum class LossEnd : std::uint8_t { kSum, kMean, kWeights };
-
-template <typename T>
-__device__ void store_loss(const FloatsOut& to, LossEnd end, const Pair<T>& sums) {
-  switch (end) {
-    case LossEnd::kSum: store_float(to, 0, sums.first); break;
-    case LossEnd::kMean: store_float(to, 0, sums.first / sums.second); break;
-    case LossEnd::kWeights: store_float(to, 0, sums.second); break;
-  }
-}
-
 // Sums of the losses (absent: 0) and of their labels' weights; block b those of part b of all. One
 // block alone ends the matter, several leave their sums in `parts`.
 template <typename T>
@@ -137,14 +125,6 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (static_cast<int>(threadIdx.x) < count) sums = parts[threadIdx.x];
   sums = block_reduce(sums, PairSum(), Pair<T>{T(0), T(0)});
   if (threadIdx.x == 0) store_loss(to, end, sums);
-}
-
-// dloss of one position as its label's scores get it.
-template <typename T>
-__device__ T upstream(const LabelReader& labels, Int label, const FloatsIn& dloss, Int at,
-                      const T* divisor) {
-  const T factor = load_float<T>(dloss, at) * labels.weight<T>(label);
-  return divisor != nullptr ? factor / *divisor : factor;
 }
 
 // A team of threads per position. divisor null: 1. per_position: dloss has one number for each.

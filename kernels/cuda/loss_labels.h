@@ -52,4 +52,24 @@ __device__ T position_loss(const LabelReader& labels, Int label, const Pair<T>& 
   return labels.weight<T>(label) * (softmax.second - (score - softmax.first));
 }
 
+// What becomes of the sums of losses and weights.
+enum class LossEnd : std::uint8_t { kSum, kMean, kWeights };
+
+template <typename T>
+__device__ void store_loss(const FloatsOut& to, LossEnd end, const Pair<T>& sums) {
+  switch (end) {
+    case LossEnd::kSum: store_float(to, 0, sums.first); break;
+    case LossEnd::kMean: store_float(to, 0, sums.first / sums.second); break;
+    case LossEnd::kWeights: store_float(to, 0, sums.second); break;
+  }
+}
+
+// dloss of one position as its label's scores get it.
+template <typename T>
+__device__ T upstream(const LabelReader& labels, Int label, const FloatsIn& dloss, Int at,
+                      const T* divisor) {
+  const T factor = load_float<T>(dloss, at) * labels.weight<T>(label);
+  return divisor != nullptr ? factor / *divisor : factor;
+}
+
 }  // namespace mezzo::kernels::cuda
