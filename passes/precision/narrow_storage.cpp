@@ -100,14 +100,16 @@ class Narrower {
   }
 
  private:
-  // Pins of normalisations and the like, and residual sums, are about what a node computes in.
-  static bool keeps_fp32(const NodeDecision& decision) {
+  // Pins of normalisations and the like are about what a node computes in; those of residual sums
+  // are in BF16 alone, whose users take its rounding for granted.
+  bool keeps_fp32(const NodeDecision& decision) const {
     switch (decision.rule) {
       case Rule::kPolicy:
       case Rule::kRange:
       case Rule::kCalibration: return true;
       case Rule::kPin: return decision.cause.find(kKindIsPinned) == std::string::npos;
-      case Rule::kPattern: return decision.cause != kResidualSumCause;
+      case Rule::kPattern:
+        return decision.cause != kResidualSumCause || ctx_.policy.low != DType::kBFloat16;
       default: return false;
     }
   }
