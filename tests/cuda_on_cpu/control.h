@@ -28,8 +28,8 @@ void set_thread_order(std::uint64_t seed);
 // The most blocks that grids of strided loops have, for kernels prepared and run from now on; 0: as
 // many as on a device.
 void set_most_blocks(std::int64_t most);
-// The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none. Calls for
-// events that were never recorded do not count.
+// The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none. Calls
+// for events that were never recorded do not count.
 void ignore_stream_wait(std::uint64_t n);
 
 // What the last faulty kernel did, empty if none did anything wrong. After a fault every call gives

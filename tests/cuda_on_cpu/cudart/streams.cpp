@@ -88,8 +88,8 @@ std::vector<CUstream_st*> Runtime::ready_streams() {
   return ready;
 }
 
-// Streams that are all alike would never be far apart: for a while, short or long, some sleep and some
-// are a hundred times as eager as others.
+// Streams that are all alike would never be far apart: for a while, short or long, some sleep and
+// some are a hundred times as eager as others.
 CUstream_st& Runtime::choose(const std::vector<CUstream_st*>& ready) {
   if (stream_order_ == 0) return *ready.front();
   if (steps_of_mood_-- == 0) {
