@@ -18,6 +18,8 @@
 namespace mezzo::cli {
 namespace {
 
+constexpr std::size_t kProgramLimit = 2000;  // characters shown
+
 using nlohmann::json;
 
 const char* role_name(proto::Role role) {
@@ -131,6 +133,7 @@ class PlanPrinter {
       TextTable table(
           {{"#", true}, {"op", false, 10}, {"result", false, 14}, {"type"}, {"node", false, 16}});
       json steps = json::array();
+      std::string programs;
       int casts = 0;
       for (int i = 0; i < phase.steps_size(); ++i) {
         const proto::Step& step = phase.steps(i);
@@ -143,10 +146,17 @@ class PlanPrinter {
              {"node", step.node()},
              {"inputs", std::vector<int>(step.inputs().begin(), step.inputs().end())},
              {"outputs", std::vector<int>(step.outputs().begin(), step.outputs().end())}});
+        // What a fused step computes: x0, x1, ... are its inputs.
+        for (const proto::Attribute& attribute : step.attributes()) {
+          if (attribute.name() != "program") continue;
+          steps.back()["program"] = printable(attribute.s(), kProgramLimit);
+          programs += fmt::format("{:>5}  {}\n", i, printable(attribute.s(), kProgramLimit));
+        }
       }
       text_ += fmt::format("\n{}: {} steps, {} of them casts\n", phase_name(phase.kind()),
                            phase.steps_size(), casts);
       text_ += table.text(width_);
+      if (!programs.empty()) text_ += "programs of the fused steps:\n" + programs;
       list.push_back(
           {{"kind", phase_name(phase.kind())}, {"casts", casts}, {"steps", std::move(steps)}});
     }
