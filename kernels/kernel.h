@@ -79,11 +79,11 @@ struct KernelRequest {
   }
 };
 
-// A wrong value that a kernel found in the data on a device, where run() cannot say so: the first to
-// find one writes it, and all later steps of the run are for nothing.
+// A wrong value that a kernel found in the data on a device, where run() cannot say so: the first
+// to find one writes it, and all later steps of the run are for nothing.
 struct DeviceFault {
-  std::int32_t step = 0;     // KernelArguments::step of the kernel; 0: none
-  std::int32_t operand = 0;  // that holds the value
+  std::int32_t step = 0;      // KernelArguments::step of the kernel; 0: none
+  std::int32_t operand = 0;   // that holds the value
   std::int64_t position = 0;  // in elements
   std::int64_t value = 0;
 };

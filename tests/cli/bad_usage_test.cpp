@@ -42,7 +42,7 @@ TEST_F(BadInput, NumbersAndWords) {
   expect_refusal(train({"--schedule", "sawtooth"}), 2, {"--schedule", "warmup-cosine"});
   expect_refusal(train({"--betas", "0.9"}), 2, {"--betas", "0.9,0.999"});
   expect_refusal(train({"--betas", "0.9,1"}), 2, {"--betas"});
-  expect_refusal(train({"--device", "cuda"}), 2, {"--device: expected cpu, got 'cuda'"});
+  expect_refusal(train({"--device", "gpu"}), 2, {"--device", "cpu, cuda or cuda:N", "got 'gpu'"});
   expect_refusal(train({"--dim", "N"}), 2, {"--dim", "NAME=N"});
   expect_refusal(convert("classifier.onnxtxt", {"--pad-channels", "7"}), 2,
                  {"--pad-channels", "off, 8, 16"});

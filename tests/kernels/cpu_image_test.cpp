@@ -74,7 +74,7 @@ TEST(Image, ResizeOfMirroredRegions) {
   Engine engine(66);
   for (const char* mode : {"nearest", "linear", "cubic"}) {
     KernelCase test = case_of(engine, "Resize", tensor(DType::kFloat32, {2, 3, 9, 40}),
-                           tensor(DType::kFloat32, {2, 3, 20, 50}));
+                              tensor(DType::kFloat32, {2, 3, 20, 50}));
     test.depth = 64;
     test.cancels = 8.0;
     Attributes& attributes = test.request.attributes;
@@ -103,7 +103,8 @@ TEST(Image, PadByRepetition) {
     const DType dtype = round % 3 == 0 ? DType::kInt64 : draw_float(engine);
     const Layout layout =
         dims.size() > 2 && draw(engine, 0, 2) == 0 ? Layout::kChannelsLast : Layout::kRowMajor;
-    KernelCase test = case_of(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, to, layout));
+    KernelCase test =
+        case_of(engine, "Pad", tensor(dtype, dims, layout), tensor(dtype, to, layout));
     if (dtype == DType::kInt64) {
       test.operands = {draw_integers(engine, test.request.inputs[0], -1000, 1000)};
     }

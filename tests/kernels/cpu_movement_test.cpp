@@ -162,7 +162,7 @@ TEST(Movement, SliceAndItsGradient) {
     const TensorDesc small = tensor(dtype, part, layout);
     for (const bool grad : {false, true}) {
       KernelCase test = movement_case(engine, grad ? "SliceGrad" : "Slice", grad ? small : whole,
-                                   grad ? whole : small);
+                                      grad ? whole : small);
       test.request.attributes.set("starts", starts);
       test.request.attributes.set("ends", ends);
       test.request.attributes.set("axes", axes);
