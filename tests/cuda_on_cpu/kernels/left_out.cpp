@@ -18,9 +18,6 @@ constexpr std::string_view kRareGradient =
 constexpr LeftOut kLeftOut[] = {
     {"Adagrad", kOptimizer},
     {"Adam", kOptimizer},
-    {"AffineGridGrad", kRareGradient},
-    {"Col2Im", kRare},
-    {"Col2ImGrad", kRareGradient},
     {"Compress", kSizeOfData},
     {"DFT", kSignal},
     {"DFTGrad", kSignal},
@@ -28,7 +25,6 @@ constexpr LeftOut kLeftOut[] = {
     {"DeformConvGrad", kRareGradient},
     {"Det", kRare},
     {"DetGrad", kRareGradient},
-    {"GridSampleGrad", kRareGradient},
     {"LinearAttention", kRare},
     {"LinearAttentionGrad", kRareGradient},
     {"MaxRoiPoolGrad", kRareGradient},
