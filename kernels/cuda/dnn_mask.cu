@@ -31,8 +31,7 @@ __global__ void clean_rows(BiasRows how, const void* bias, float* clean, std::in
       }
       __syncthreads();
     }
-    if (threadIdx.x == 0) first_seen[row] = firsts[0];
-    __syncthreads();
+    if (threadIdx.x == 0) first_seen[row] = firsts[0];  // which no other thread writes
   }
 }
 
@@ -65,7 +64,7 @@ __global__ void raise_infinite(std::int64_t count, const float* lse, float* to) 
 Status clean_bias(const BiasRows& how, const void* bias, float* clean, std::int64_t* first_seen,
                   void* stream) {
   if (how.rows == 0 || how.keys == 0) return ok_status();
-  const auto blocks = static_cast<unsigned>(std::min(how.rows, kMostBlocks));
+  const auto blocks = static_cast<unsigned>(limit_blocks(how.rows, kMostBlocks));
   return launch<clean_rows>({dim3(blocks), dim3(kThreads), 0}, stream, how, bias, clean,
                             first_seen);
 }

@@ -92,7 +92,7 @@ Status rearrange(const Rearrangement& how, const void* x, void* y, void* stream)
   }
   const std::int64_t tile_rows = tiles(how.rows);
   const std::int64_t tile_columns = tiles(how.columns);
-  const std::int64_t blocks = std::min(kMostBlocks, how.planes * tile_rows * tile_columns);
+  const std::int64_t blocks = limit_blocks(how.planes * tile_rows * tile_columns, kMostBlocks);
   return launch<transpose_planes>({dim3(static_cast<unsigned>(blocks)), dim3(kTile, kTileRows), 0},
                                   stream, how, tile_rows, tile_columns, x, y);
 }

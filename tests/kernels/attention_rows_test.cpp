@@ -112,5 +112,23 @@ TEST(AttentionRows, QueriesThatTheBiasLeavesNothing) {
   ASSERT_NO_FATAL_FAILURE(check_both(engine, square, true, {{2, 1, 9, 9}, DType::kFloat32, true}));
 }
 
+// Which key is the first that a query sees is found by many threads together.
+TEST(AttentionRows, QueriesThatSeeTwoKeys) {
+  Engine engine(85);
+  const Sizes sizes = {.batch = 1, .heads = 2, .groups = 2, .queries = 16, .keys = 130};
+  const Mask mask{{1, 2, 16, 130}, DType::kFloat32, false};
+  for (const bool causal : {false, true}) {
+    KernelCase test = attention_case(engine, DType::kFloat16, sizes, causal, mask);
+    Numbers& bias = test.operands[3];
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      const std::size_t query = i / 130, key = i % 130;
+      const bool sees = query % 3 != 0 && (key == query * 37 % 130 || key == 129);
+      bias[i] = sees ? 0.0 : -std::numeric_limits<double>::infinity();
+    }
+    ASSERT_NO_FATAL_FAILURE(check_kernel(test));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(gradient_case(engine, test)));
+  }
+}
+
 }  // namespace
 }  // namespace mezzo::kernels
