@@ -129,7 +129,8 @@ class Narrower {
     if (over_channels(node)) return first;
     if (over_features(node)) return first && ctx_.policy.low == DType::kBFloat16;
     if (node.is("SoftmaxCrossEntropyLossGrad", kMezzoDomain)) return true;
-    return is_move(node) || (first && (is_elementwise(node) || node.is("AddN", kMezzoDomain)));
+    if (node.is("AddN", kMezzoDomain)) return ctx_.policy.low == DType::kBFloat16;
+    return is_move(node) || (first && is_elementwise(node));
   }
 
   static bool reads_low(const Node& node) {

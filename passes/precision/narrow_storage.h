@@ -12,8 +12,9 @@ namespace mezzo::passes {
 // 1. what a contraction of low operands gives;
 // 2. what a normalisation gives, and its gradient to the layer before. Of layers that normalise
 //    over channels or groups for either low type; of those over features (LayerNormalization,
-//    RMSNormalization) for BF16 alone, as transformers' residual sums pass FP16's range; residual
-//    sums themselves likewise, which FP16 is taken for the precision of;
+//    RMSNormalization) for BF16 alone, as transformers' residual sums pass FP16's range; so are
+//    residual sums and sums of gradients themselves, as FP16 is taken for its precision (with sums
+//    in FP16 the weights of a residual network end a third farther from the FP32 run's);
 // 3. the gradient of a loss to its scores;
 // 4. what an elementwise operator, a pooling, a sum of gradients gives whose large operands are
 //    all low;
