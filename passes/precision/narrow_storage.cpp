@@ -100,16 +100,14 @@ class Narrower {
   }
 
  private:
-  // Pins of normalisations and the like are about what a node computes in; those of residual sums
-  // are in BF16 alone, whose users take its rounding for granted.
-  bool keeps_fp32(const NodeDecision& decision) const {
+  // Pins of normalisations and the like, and residual sums, are about what a node computes in.
+  static bool keeps_fp32(const NodeDecision& decision) {
     switch (decision.rule) {
       case Rule::kPolicy:
       case Rule::kRange:
       case Rule::kCalibration: return true;
       case Rule::kPin: return decision.cause.find(kKindIsPinned) == std::string::npos;
-      case Rule::kPattern:
-        return decision.cause != kResidualSumCause || ctx_.policy.low != DType::kBFloat16;
+      case Rule::kPattern: return decision.cause != kResidualSumCause;
       default: return false;
     }
   }
@@ -126,11 +124,9 @@ class Narrower {
     }
     const bool first = node.results()[0] == &result;
     if (is_contraction(node)) return first && reads_low(node);
-    if (over_channels(node)) return first;
-    if (over_features(node)) return first && ctx_.policy.low == DType::kBFloat16;
+    if (over_channels(node) || over_features(node)) return first;
     if (node.is("SoftmaxCrossEntropyLossGrad", kMezzoDomain)) return true;
-    if (node.is("AddN", kMezzoDomain)) return ctx_.policy.low == DType::kBFloat16;
-    return is_move(node) || (first && is_elementwise(node));
+    return is_move(node) || (first && (is_elementwise(node) || node.is("AddN", kMezzoDomain)));
   }
 
   static bool reads_low(const Node& node) {
@@ -198,7 +194,7 @@ class Narrower {
 
 StatusOr<bool> narrow_storage(Model& model, PassContext& ctx) {
   const bool wanted = ctx.for_runtime && ctx.device != DeviceKind::kCpu && ctx.training &&
-                      !ctx.policy.force_fp32 && is_low(ctx.policy.low);
+                      !ctx.policy.force_fp32 && ctx.policy.low == DType::kBFloat16;
   if (!wanted) return false;
   return Narrower(*model.graph, ctx).run();
 }

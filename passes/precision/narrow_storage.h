@@ -4,17 +4,13 @@
 
 namespace mezzo::passes {
 
-// For training plans on a device, where memory is what batches are limited by and time is spent on:
-// large activations that kernels compute in FP32 are stored in the low type where mixed-precision
+// For training plans in BF16 on a device, where memory is what batches are limited by and time is
+// spent on: large activations that kernels compute in FP32 are stored in BF16 where mixed-precision
 // training commonly has them in it. What computes in FP32 goes on to do so, in registers.
 //
 // Stored low, if every reader can take it:
 // 1. what a contraction of low operands gives;
-// 2. what a normalisation gives, and its gradient to the layer before. Of layers that normalise
-//    over channels or groups for either low type; of those over features (LayerNormalization,
-//    RMSNormalization) for BF16 alone, as transformers' residual sums pass FP16's range; so are
-//    residual sums and sums of gradients themselves, as FP16 is taken for its precision (with sums
-//    in FP16 the weights of a residual network end a third farther from the FP32 run's);
+// 2. what a normalisation gives, and its gradient to the layer before;
 // 3. the gradient of a loss to its scores;
 // 4. what an elementwise operator, a pooling, a sum of gradients gives whose large operands are
 //    all low;
@@ -25,7 +21,10 @@ namespace mezzo::passes {
 // result a converted model rounds as well, or a Resize. Nodes that a policy, a pin of the user's, a
 // range or a calibration keeps in FP32 read and write FP32.
 //
-// Does nothing but for ctx.for_runtime with a low type on a device, in graphs that train.
+// Not in FP16: its users take its ten bits for granted, and with these roundings the weights of a
+// residual network with SiLU end 0.011 of their way from the FP32 run's instead of 0.007 (60 steps
+// of AdamW); nor do transformers' residual sums keep to its range. Does nothing but for
+// ctx.for_runtime on a device, in graphs that train.
 StatusOr<bool> narrow_storage(Model& model, PassContext& ctx);
 
 }  // namespace mezzo::passes
