@@ -45,14 +45,10 @@ bool is_move(const Node& node) {
          def->pin == PinKind::kNone;
 }
 
-bool over_channels(const Node& node) {
+bool is_normalisation(const Node& node) {
   return is_any_of(node, {"BatchNormalization", "BatchNormalizationTrain", "BatchNormalizationGrad",
-                          "GroupNormalization", "InstanceNormalization"});
-}
-
-bool over_features(const Node& node) {
-  return is_any_of(node, {"LayerNormalization", "LayerNormalizationGrad", "RMSNormalization",
-                          "RMSNormalizationGrad"});
+                          "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+                          "LayerNormalizationGrad", "RMSNormalization", "RMSNormalizationGrad"});
 }
 
 // Sums of gradients: they take any type and add in FP32.
@@ -124,7 +120,7 @@ class Narrower {
     }
     const bool first = node.results()[0] == &result;
     if (is_contraction(node)) return first && reads_low(node);
-    if (over_channels(node) || over_features(node)) return first;
+    if (is_normalisation(node)) return first;
     if (node.is("SoftmaxCrossEntropyLossGrad", kMezzoDomain)) return true;
     return is_move(node) || (first && (is_elementwise(node) || node.is("AddN", kMezzoDomain)));
   }
@@ -165,8 +161,7 @@ class Narrower {
         return result == nullptr || is_low_or_narrow(*result);
       });
     }
-    if (over_channels(node) || over_features(node) || is_elementwise(node) || is_sum(node))
-      return true;
+    if (is_normalisation(node) || is_elementwise(node) || is_sum(node)) return true;
     if (node.is("ReduceMean")) return true;  // pools
     const Node& producer = *value.producer();
     return (is_contraction(producer) || producer.is("Resize")) && reads_any_type(node);
