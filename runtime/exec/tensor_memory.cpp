@@ -55,8 +55,9 @@ StatusOr<TensorMemory> TensorMemory::create(const proto::Plan& plan, const Weigh
     if (!tensor.in_weights_file()) continue;
     MEZZO_ASSIGN_OR_RETURN(const std::span<const std::byte> data, weights(tensor.name()));
     MEZZO_RETURN_IF_ERROR(memory.load(tensor, address, data));
-    const bool has_home = device != nullptr && !mapped && !data.empty();
-    if (has_home) std::memcpy(memory.host(i), data.data(), data.size());
+    // A hostile plan may load what nothing refers to, for which the host has no room.
+    if (memory.has_second_home(i) && !data.empty())
+      std::memcpy(memory.host(i), data.data(), data.size());
   }
   return memory;
 }
@@ -117,7 +118,7 @@ Status TensorMemory::make_mirror(const proto::Plan& plan) {
   const std::vector<bool> seen = seen_by_host(plan);
   std::uint64_t end = 0;
   for (int i = 0; i < plan.tensors_size(); ++i) {
-    mirror_offsets_.push_back(end);
+    mirror_offsets_.push_back(seen[index(i)] ? end : kNoHome);
     if (!seen[index(i)]) continue;
     const std::uint64_t bytes = tensor_bytes(plan.tensors(i));
     if (__builtin_add_overflow(end, (bytes + kAlignment - 1) / kAlignment * kAlignment, &end))

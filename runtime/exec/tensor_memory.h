@@ -47,9 +47,13 @@ class TensorMemory {
   std::byte* host(int tensor) const {
     return device_ == nullptr ? address(tensor) : mirror_.data() + mirror_offsets_[index(tensor)];
   }
+  // Is there a second home, which only what the host fills or looks at has?
+  bool has_second_home(int tensor) const {
+    return device_ != nullptr && mirror_offsets_[index(tensor)] != kNoHome;
+  }
 
   // Between the host's home of a tensor and the device's; both wait. Nothing happens without a
-  // device.
+  // device. REQUIRES: a second home, where there is a device.
   Status upload(int tensor);
   Status download(int tensor);
 
@@ -57,6 +61,7 @@ class TensorMemory {
   std::uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
+  static constexpr std::uint64_t kNoHome = ~std::uint64_t{0};
   static std::size_t index(int tensor) { return static_cast<std::size_t>(tensor); }
   Status allocate_arenas(const proto::Plan& plan);
   Status load(const proto::Tensor& tensor, std::byte*& address, std::span<const std::byte> data);
@@ -71,7 +76,7 @@ class TensorMemory {
   std::vector<std::uint64_t> sizes_;               // of tensors
   std::map<const std::byte*, std::byte*> copied_;  // where a constant lies -> its copy
   Buffer mirror_;
-  std::vector<std::uint64_t> mirror_offsets_;
+  std::vector<std::uint64_t> mirror_offsets_;  // kNoHome: none
   std::uint64_t arena_bytes_ = 0, copied_bytes_ = 0;
 };
 

@@ -55,11 +55,12 @@ struct HostilePlans {
     std::uint64_t bytes = 0;
     for (const proto::Arena& arena : plan.arenas()) bytes += std::min(arena.bytes(), kMostRunBytes);
     if (bytes >= kMostRunBytes) return;  // valid, but not for a test
-    const auto executor = runtime::Executor::create(std::make_shared<const proto::Plan>(plan),
-                                                    weights, {1, kernels::Backend::kCpu, false});
+    const auto executor =
+        runtime::Executor::create(std::make_shared<const proto::Plan>(plan), weights,
+                                  {1, kernels::Backend::kCpu, false, test::session_device()});
     if (!executor.ok()) return;
     for (const auto phase : {proto::PHASE_EVALUATE, proto::PHASE_FORWARD, proto::PHASE_BACKWARD})
-      (void)(*executor)->run(phase);
+      run(**executor, phase);
     // What the trainer touches beyond the steps.
     for (const proto::Port& port : plan.inputs())
       std::memset((*executor)->data(port.tensor()), 1, (*executor)->bytes(port.tensor()));
@@ -71,7 +72,20 @@ struct HostilePlans {
     for (const proto::State& s : plan.states())
       std::memcpy((*executor)->data(s.tensor()), (*executor)->data(s.next()),
                   (*executor)->bytes(s.tensor()));
-    (void)(*executor)->run(proto::PHASE_FORWARD);
+    for (const proto::Port& port : plan.inputs())
+      ASSERT_THAT((*executor)->upload(port.tensor()), IsOk());
+    run(**executor, proto::PHASE_FORWARD);
+    for (const proto::Port& port : plan.outputs())
+      ASSERT_THAT((*executor)->download(port.tensor()), IsOk());
+    // A device that a kernel has ruined would refuse all plans from now on.
+    if (test::session_device() == nullptr) return;
+    ASSERT_THAT(test::session_device()->wait(), IsOk());
+  }
+
+ private:
+  static void run(runtime::Executor& executor, proto::PhaseKind phase) {
+    (void)executor.run(phase);
+    (void)executor.wait();
   }
 };
 
@@ -121,6 +135,29 @@ TEST(HostilePlan, StepsInAnyOrder) {
     plans.meet(plan);
   }
   EXPECT_GT(plans.refused, 100) << "most swaps read what is not written yet";
+}
+
+// Weights of tensors that the plan's records do not name: on a device the host has no room for
+// them.
+TEST(HostilePlan, WeightsThatNothingRefersTo) {
+  HostilePlans plans(test::mlp_text());
+  proto::Plan plan = *plans.compiled.plan();
+  plan.clear_parameters();
+  plan.clear_states();
+  plan.clear_training();
+  plans.meet(plan);
+  EXPECT_EQ(plans.accepted, 1);
+  const auto executor = value_or_die(
+      runtime::Executor::create(std::make_shared<const proto::Plan>(plan), plans.weights,
+                                {1, kernels::Backend::kCpu, false, test::session_device()}));
+  for (const auto* ports : {&plan.inputs(), &plan.outputs()}) {
+    for (const proto::Port& port : *ports) {
+      const std::byte* data = executor->data(port.tensor());
+      EXPECT_TRUE(std::all_of(data, data + executor->bytes(port.tensor()), [](std::byte byte) {
+        return byte == std::byte{0};
+      })) << port.name();
+    }
+  }
 }
 
 // One named fault each, and what is said about it.
