@@ -48,6 +48,15 @@ TEST_F(Devices, Tf32IsOfCudaAlone) {
                  1, {"--tf32", "--device cuda"});
 }
 
+// Options that would have no effect are refused.
+TEST_F(Devices, CompilingTakesTheNameAlone) {
+  for (const char* option : {"--tf32", "--tune=2"}) {
+    expect_refusal({"compile", "classifier.onnxtxt", "-o", "p.plan", "--dim", "N=4", "--device",
+                    "cuda", option},
+                   2, {"unknown option"});
+  }
+}
+
 // A plan for a GPU runs on the CPU as well.
 TEST_F(Devices, APlanForCudaRunsOnTheCpu) {
   ASSERT_EQ(mezzo({"compile", "classifier.onnxtxt", "-o", "gpu.plan", "--dim", "N=16", "--device",

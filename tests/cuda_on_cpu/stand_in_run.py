@@ -26,6 +26,7 @@ class StandIns:
         environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
         libraries = self.folder if self.module == "nvcc" else self.folder / "host"
         environment["LD_LIBRARY_PATH"] = str(libraries)
+        environment["XDG_CACHE_HOME"] = str(self.folder / "cache")  # not the user's
         if self.module == "nvcc":
             settings.setdefault("kernels", self.folder / "host" / "libmezzo_kernels_host.so")
         for name, value in settings.items():

@@ -110,6 +110,14 @@ class TrainingTest(unittest.TestCase):
         except RuntimeError:
             return False
 
+    def test_what_a_device_was_told_binds_no_continuation(self):
+        """Its options have no meaning on the CPU, which does not take them."""
+        self.train(2, "fp32", "--tf32", "--tune", 2)
+        checkpoint = self.folder / str(self.count) / "checkpoint"
+        for device in ("cpu", "cuda"):
+            run = self.train(4, "fp32", "--resume", checkpoint, device=device)
+            self.assertEqual([step["step"] for step in run.steps], [3, 4])
+
     def test_memory_that_is_not_there_is_told_before_the_first_step(self):
         result = STAND_INS.run(MEZZO, "train", *arguments(1), "--device", "cuda", "--out",
                                self.folder / "small", memory=1 << 16)

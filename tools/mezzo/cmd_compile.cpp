@@ -101,7 +101,7 @@ Work add_compile(CLI::App& app) {
   app.get_option("--precision")
       ->description("Low type, or fp32 (default: fp32; with --train as for train)");
   command->dims.add_to(app);
-  command->device.add_to(app);
+  command->device.add_name_to(app);
   command->dump.add_to(app);
   return [command] { return command->run(); };
 }

@@ -36,12 +36,16 @@ std::string cache_folder() {
 
 }  // namespace
 
-void DeviceArguments::add_to(CLI::App& app) {
+void DeviceArguments::add_name_to(CLI::App& app) {
   app.add_option("--device", name,
                  "Where to run: cpu, cuda, or cuda:N (`mezzo devices` lists them)")
       ->type_name("NAME")
       ->check(accepted_by([](const std::string& text) { return device_index(text).status(); }))
       ->capture_default_str();
+}
+
+void DeviceArguments::add_to(CLI::App& app) {
+  add_name_to(app);
   app.add_flag("--tf32", allow_tf32,
                "With --device cuda: contractions of float32 may round their operands to TF32 (10 "
                "bits), which is faster");

@@ -21,6 +21,7 @@ struct DeviceArguments {
   int timed_algorithms = 1;
 
   void add_to(CLI::App& app);
+  void add_name_to(CLI::App& app);  // --device alone, for commands that compute nothing
   DeviceKind kind() const { return device_of(name.substr(0, name.find(':'))); }
   // Null for the CPU. An error says what is missing: this build's CUDA part, a library, a driver, a
   // device.

@@ -15,17 +15,12 @@ namespace mezzo::cli {
 namespace {
 
 // Options that may differ between a run and its continuation, or that digest() has in another form.
-constexpr std::array<std::string_view, 22> kNotCompared = {"model",      "data",
-                                                           "eval-data",  "steps",
-                                                           "epochs",     "out",
-                                                           "resume",     "config",
-                                                           "threads",    "save-every",
-                                                           "profile",    "save-gradients",
-                                                           "json",       "device",
-                                                           "cuda-graph", "help",
-                                                           "dump-to",    "preset",
-                                                           "policy",     "no-shuffle",
-                                                           "precision",  "export-checkpoint"};
+// What only a device takes is among them: a run goes on where there is none.
+constexpr std::array<std::string_view, 24> kNotCompared = {
+    "model",   "data",   "eval-data", "steps",      "epochs",     "out",
+    "resume",  "config", "threads",   "save-every", "profile",    "save-gradients",
+    "json",    "device", "tf32",      "tune",       "cuda-graph", "help",
+    "dump-to", "preset", "policy",    "no-shuffle", "precision",  "export-checkpoint"};
 
 // "0.10" and "1e-1" are one number.
 std::string normal_form(const std::string& text) {
