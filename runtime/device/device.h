@@ -106,7 +106,8 @@ class DeviceModule {
   virtual StatusOr<std::unique_ptr<Device>> open(const DeviceOptions& options) = 0;
 };
 
-// Both sides of the border are of one build: the module compares this text.
+// `version` is of the program's compiler and of the headers at the border (MEZZO_BUILD_ID); null
+// where the module was built with others.
 inline constexpr const char* kDeviceModuleEntry = "mezzo_device_module";
 using DeviceModuleEntry = DeviceModule* (*)(const char* version);
 

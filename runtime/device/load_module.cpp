@@ -7,8 +7,6 @@ namespace {
 
 constexpr const char* kModuleFile = "libmezzo_cuda.so";
 
-Status missing(const std::string& why) { return unimplemented(why); }
-
 }  // namespace
 
 // The file lies where the program's run path says, beside it or in ../lib; once loaded it stays.
@@ -18,19 +16,20 @@ StatusOr<DeviceModule*> load_cuda_module() {
     const char* error = dlerror();
     const std::string text = error == nullptr ? "" : error;
     if (text.find(std::string(kModuleFile) + ": cannot open") != std::string::npos) {
-      return missing(
+      return unimplemented(
           "this mezzo was built without CUDA. Hint: build it where the CUDA toolkit (13 or newer) "
           "and cuDNN 9 are installed; everything else works on the CPU");
     }
-    return missing("cannot load the CUDA part: " + text +
-                   ". Hint: the libraries of CUDA 13 (cudart, cublasLt) and cuDNN 9 must be where "
-                   "the loader looks (LD_LIBRARY_PATH)");
+    return unimplemented(
+        "cannot load the CUDA part: " + text +
+        ". Hint: the libraries of CUDA 13 (cudart, cublasLt) and cuDNN 9 must be where "
+        "the loader looks (LD_LIBRARY_PATH)");
   }
   const auto entry = reinterpret_cast<DeviceModuleEntry>(dlsym(library, kDeviceModuleEntry));
   DeviceModule* module = entry == nullptr ? nullptr : entry(MEZZO_BUILD_ID);
   if (module == nullptr) {
-    return missing(std::string(kModuleFile) +
-                   " is of another build than this program. Hint: install both together");
+    return unimplemented(std::string(kModuleFile) +
+                         " is of another build than this program. Hint: install both together");
   }
   return module;
 }
