@@ -7,6 +7,7 @@
 
 #include "compiler/ir/name_scope.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/plan/plan_attribute.h"
 
 namespace mezzo {
 namespace {
@@ -149,24 +150,27 @@ class PlanBuilder {
     return ok_status();
   }
 
+  // The node's result becomes another tensor on the bytes of `of`.
+  Status add_alias(const Node& node, const Value& of) {
+    MEZZO_ASSIGN_OR_RETURN(const int source, tensor_of(of));
+    const proto::Role role = plan().tensors(source).role();
+    if (plan().tensors(source).dtype() != static_cast<std::uint32_t>(node.result()->dtype())) {
+      return internal_error(describe(node) + ": an alias cannot change the element type");
+    }
+    MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), role, source));
+    // A constant in the weights file lies in no arena: its alias reads the same bytes there.
+    const proto::Tensor& original = plan().tensors(source);
+    if (role == proto::ROLE_CONSTANT && original.in_weights_file()) {
+      plan().mutable_tensors(index)->set_in_weights_file(true);
+    }
+    by_value_.emplace(node.result(), index);
+    return ok_status();
+  }
+
   Status add_step(const Node& node, proto::Phase& phase) {
     if (is_low_copy(node)) return add_low_copy(node);
     MEZZO_ASSIGN_OR_RETURN(LoweredOp lowered, lower(node));
-    if (lowered.alias) {
-      MEZZO_ASSIGN_OR_RETURN(const int source, tensor_of(*lowered.operands.at(0)));
-      const proto::Role role = plan().tensors(source).role();
-      if (plan().tensors(source).dtype() != static_cast<std::uint32_t>(node.result()->dtype())) {
-        return internal_error(describe(node) + ": an alias cannot change the element type");
-      }
-      MEZZO_ASSIGN_OR_RETURN(const int index, add_tensor(*node.result(), role, source));
-      // A constant in the weights file lies in no arena: its alias reads the same bytes there.
-      const proto::Tensor& original = plan().tensors(source);
-      if (role == proto::ROLE_CONSTANT && original.in_weights_file()) {
-        plan().mutable_tensors(index)->set_in_weights_file(true);
-      }
-      by_value_.emplace(node.result(), index);
-      return ok_status();
-    }
+    if (lowered.alias) return add_alias(node, *lowered.operands.at(0));
     std::vector<int> operands;
     for (const Value* operand : lowered.operands) {
       int index = -1;
@@ -379,28 +383,6 @@ class PlanBuilder {
 };
 
 }  // namespace
-
-bool to_plan_attribute(const Attribute& attribute, proto::Attribute* out) {
-  out->set_name(attribute.name);
-  switch (attribute.kind()) {
-    case Attribute::Kind::kFloat: out->set_f(std::get<float>(attribute.value)); return true;
-    case Attribute::Kind::kInt: out->set_i(std::get<std::int64_t>(attribute.value)); return true;
-    case Attribute::Kind::kString: out->set_s(std::get<std::string>(attribute.value)); return true;
-    case Attribute::Kind::kInts: {
-      out->mutable_ints();  // an empty list is a list, too
-      for (std::int64_t v : std::get<std::vector<std::int64_t>>(attribute.value))
-        out->mutable_ints()->add_values(v);
-      return true;
-    }
-    case Attribute::Kind::kFloats: {
-      out->mutable_floats();
-      for (float v : std::get<std::vector<float>>(attribute.value))
-        out->mutable_floats()->add_values(v);
-      return true;
-    }
-    default: return false;
-  }
-}
 
 StatusOr<PlanDraft> build_plan(const PlanInputs& inputs) { return PlanBuilder(inputs).build(); }
 

@@ -50,7 +50,4 @@ struct PlanInputs {
 // names the node and what could be done.
 StatusOr<PlanDraft> build_plan(const PlanInputs& inputs);
 
-// Attribute of an IR node as the plan's; tensors and graphs have no such form.
-bool to_plan_attribute(const Attribute& attribute, proto::Attribute* out);
-
 }  // namespace mezzo
