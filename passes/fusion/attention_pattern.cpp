@@ -8,7 +8,7 @@
 //   groups    keys and values repeated for the heads that share them (Expand or Tile of a new
 //             dimension, Reshape)
 //   guard     zeros behind the Softmax for rows that are NaN, or of which a bias hides everything
-#include "passes/cleanup/attention_pattern.h"
+#include "passes/fusion/attention_pattern.h"
 
 #include <algorithm>
 #include <cmath>

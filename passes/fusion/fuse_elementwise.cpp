@@ -8,7 +8,7 @@
 // A producer that is far ahead joins only if it reads no more bytes than it writes, as what it
 // reads must now stay until the group runs.
 
-#include "passes/cleanup/fuse_elementwise.h"
+#include "passes/fusion/fuse_elementwise.h"
 
 #include <algorithm>
 #include <map>

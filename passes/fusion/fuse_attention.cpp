@@ -4,7 +4,7 @@
 //    that bring heads in front of tokens, and back, are left out: kernels take either.
 // 3. What only the pattern read is erased.
 
-#include "passes/cleanup/fuse_attention.h"
+#include "passes/fusion/fuse_attention.h"
 
 #include <algorithm>
 #include <set>
@@ -14,18 +14,22 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ops/constants.h"
 #include "compiler/ops/op_def.h"
+#include "kernels/attention_shape.h"
 #include "passes/autodiff/activity.h"
 #include "passes/autodiff/select_parameters.h"
-#include "passes/cleanup/attention_pattern.h"
 #include "passes/cleanup/match.h"
+#include "passes/fusion/attention_pattern.h"
 
 namespace mezzo::passes {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
-
 // Bits of tokens_first.
-constexpr std::int64_t kQueriesSo = 1, kKeysSo = 2, kValuesSo = 4, kResultSo = 8;
+using kernels::attention::kKeysSo;
+using kernels::attention::kQueriesSo;
+using kernels::attention::kResultSo;
+using kernels::attention::kValuesSo;
+
 Dims exchange_heads() { return {0, 2, 1, 3}; }
 
 // The library's kernels take heads of multiples of 8, up to 256.
@@ -135,7 +139,8 @@ StatusOr<Value*> replace(Graph& graph, const Model& model, const AttentionMatch&
   const bool one_head = static_dims(match.q)->size() == 3;
   Value* bias = added_up(builder, match);
   const Operands operands = operands_of(builder, match);
-  const std::int64_t tokens_first = operands.tokens_first | (behind != nullptr ? kResultSo : 0);
+  const std::int64_t tokens_first =
+      operands.tokens_first | (behind != nullptr ? std::int64_t{kResultSo} : 0);
   const auto in_heads = [&](Value* value) {
     return one_head && value != nullptr ? with_head(builder, value) : value;
   };
