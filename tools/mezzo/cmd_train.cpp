@@ -7,10 +7,9 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
-#include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"
 #include "runtime/exec/trainer.h"
 #include "runtime/io/npz.h"
@@ -24,6 +23,7 @@
 #include "tools/mezzo/run_folder.h"
 #include "tools/mezzo/train_options.h"
 #include "tools/mezzo/train_report.h"
+#include "tools/mezzo/train_summary.h"
 
 namespace mezzo::cli {
 namespace {
@@ -49,9 +49,6 @@ struct TrainCommand {
   std::int64_t next_stop(std::int64_t done) const;
   Status stopped(runtime::Trainer& session, const Status& why, runtime::MetricsWriter& metrics,
                  const RunFolder& folder) const;
-  Status add_evaluation(runtime::Trainer& session, nlohmann::json& summary) const;
-  Status finish(runtime::Executor& executor, runtime::Trainer& session, const Compiled& compiled,
-                const RunFolder& folder, const std::vector<double>& step_ms, float last_loss);
 };
 
 // What can be wrong is found in the order of what it costs to find it: before training starts,
@@ -275,7 +272,9 @@ Status TrainCommand::train(const Compiled& compiled, runtime::Executor& executor
     MEZZO_RETURN_IF_ERROR(export_checkpoint(*loaded.artifacts, executor, session,
                                             named.empty() ? folder.file("ort_checkpoint") : named));
   }
-  return finish(executor, session, compiled, folder, step_ms, last_loss);
+  return finish_run(
+      {options, compiled, executor, session, resident_before, std::move(step_ms), last_loss},
+      folder);
 }
 
 // The next step after which a checkpoint is saved: the last, or one of every --save-every.
@@ -309,82 +308,6 @@ void TrainCommand::print_start(const Compiled& compiled) const {
   }
   print_groups(options.trainer.groups);
   print_untrained(compiled.untrained);
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// With the weights, and with their moving average if there is one.
-Status TrainCommand::add_evaluation(runtime::Trainer& session, nlohmann::json& summary) const {
-  if (options.eval_data.empty()) return ok_status();
-  for (const std::string prefix : {"", "ema_"}) {
-    if (!prefix.empty() && options.trainer.average_decay <= 0) continue;
-    MEZZO_ASSIGN_OR_RETURN(const runtime::Evaluation evaluation,
-                           session.evaluate(options.eval_data, !prefix.empty()));
-    summary[prefix + "eval_loss"] = evaluation.loss;
-    if (evaluation.accuracy) summary[prefix + "eval_accuracy"] = *evaluation.accuracy;
-  }
-  return ok_status();
-}
-
-void print_evaluation(const nlohmann::json& summary, const std::string& prefix,
-                      const char* subject) {
-  if (!summary.contains(prefix + "eval_loss")) return;
-  std::printf("%s loss %.4f", subject, summary[prefix + "eval_loss"].get<double>());
-  if (summary.contains(prefix + "eval_accuracy"))
-    std::printf(", accuracy %.2f %%", 100 * summary[prefix + "eval_accuracy"].get<double>());
-  std::printf("\n");
-}
-
-// summary.json, and the same for people.
-Status TrainCommand::finish(runtime::Executor& executor, runtime::Trainer& session,
-                            const Compiled& compiled, const RunFolder& folder,
-                            const std::vector<double>& step_ms, float last_loss) {
-  nlohmann::json summary;
-  summary["model"] = compiled.records.model;
-  summary["precision"] = compiled.records.precision;
-  summary["steps"] = session.steps_done();
-  summary["skipped_steps"] = session.skipped_steps();
-  if (std::isfinite(last_loss)) summary["final_loss"] = last_loss;
-  summary["step_ms_median"] = median(step_ms);
-  summary["trained"] = compiled.trained;
-  summary["untrained"] = compiled.untrained;
-  summary["groups"] = groups_json(options.trainer.groups);
-  summary["optimizers"] = optimizers_json(session);
-  std::int64_t casts = 0;
-  for (const CastDecision& cast : compiled.records.casts) casts += cast.ahead_of_time ? 0 : 1;
-  summary["casts_inserted"] = casts;
-  summary["planned_bytes"] = executor.memory().arena_bytes;
-  summary["workspace_bytes"] = executor.memory().workspace_bytes;
-  summary["optimizer_bytes"] = session.state_bytes();
-  summary["activation_bytes"] = compiled.records.planned_peak_bytes;
-  summary["activation_live_bytes"] = compiled.records.live_bytes;
-  MEZZO_RETURN_IF_ERROR(add_evaluation(session, summary));
-  const std::uint64_t peak_bytes = peak_resident_bytes();
-  summary["process_peak_bytes"] = peak_bytes;
-  // The data set and what libraries allocate come on top of what is planned.
-  summary["measured_peak_bytes"] = peak_growth_bytes(resident_before);
-  MEZZO_RETURN_IF_ERROR(write_file(folder.file("summary.json"), summary.dump(2) + "\n"));
-  if (options.json) {
-    std::printf("%s\n", summary.dump(2).c_str());
-    return ok_status();
-  }
-  std::printf("final loss %s, %.3g ms per step, %lld skipped\n", format_number(last_loss).c_str(),
-              median(step_ms), static_cast<long long>(session.skipped_steps()));
-  print_evaluation(summary, "", "held-out");
-  print_evaluation(summary, "ema_", "held-out, with averaged weights,");
-  std::printf("memory planned %s + workspace %s, process peak %s\n",
-              format_bytes(executor.memory().arena_bytes).c_str(),
-              format_bytes(executor.memory().workspace_bytes).c_str(),
-              format_bytes(peak_bytes).c_str());
-  std::printf("wrote %s/metrics.jsonl, %s/checkpoint, %s/summary.json\n", options.out.c_str(),
-              options.out.c_str(), options.out.c_str());
-  if (options.profile) print_profile(executor);
-  return ok_status();
 }
 
 }  // namespace

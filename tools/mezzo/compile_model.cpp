@@ -146,6 +146,45 @@ std::uint64_t total_weight_bytes(const Graph& graph) {
   return bytes;
 }
 
+// The plan of a graph that has become what the runtime runs; `evaluation` may be null.
+StatusOr<PlanDraft> make_draft(const Model& model, std::unique_ptr<Model> evaluation,
+                               const passes::PassContext& ctx, const CompileOptions& options) {
+  PlanInputs inputs;
+  inputs.model = &model;
+  inputs.precision = passes::precision_word(options.policy);
+  inputs.target = device_word(options.device);
+  inputs.result_may_be_absent = kernels::result_may_be_absent;
+  if (options.train) inputs.training = &*ctx.training;
+  if (evaluation) {
+    MEZZO_ASSIGN_OR_RETURN(evaluation, evaluation_model(std::move(evaluation), ctx, options));
+    inputs.evaluate = evaluation.get();
+  }
+  StatusOr<PlanDraft> draft = build_plan(inputs);
+  if (!draft.ok()) return with_advice(draft.status());
+  passes::choose_layouts(*draft, options.device);
+  const Status placed = passes::plan_memory(*draft);
+  if (!placed.ok()) return unimplemented(placed.message());
+  return draft;
+}
+
+// What reports and the plan's provenance say, beside what the passes have recorded.
+void complete_records(const std::string& path, const CompileOptions& options, Compiled& compiled) {
+  Records& records = compiled.records;
+  records.model = std::filesystem::path(path).filename().string();
+  records.precision = passes::precision_word(options.policy);
+  records.tool_version = MEZZO_VERSION;
+  for (const proto::Arena& arena : compiled.draft->plan.arenas()) {
+    if (arena.name() != "activations") continue;
+    records.planned_peak_bytes = arena.bytes();
+    records.live_bytes = arena.live_bytes();
+  }
+  proto::Provenance* provenance = compiled.draft->plan.mutable_provenance();
+  provenance->set_tool_version(MEZZO_VERSION);
+  provenance->set_source_name(records.model);
+  for (const auto& [name, value] : options.policy.describe())
+    (*provenance->mutable_options())[name] = value;
+}
+
 }  // namespace
 
 StatusOr<Compiled> compile_model(const std::string& path, const CompileOptions& options) {
@@ -181,47 +220,18 @@ StatusOr<Compiled> compile_loaded(std::unique_ptr<Model> model, const std::strin
                             .with_context(path));
   MEZZO_RETURN_IF_ERROR(check_policy_used(options.policy, ctx.records).with_context(path));
 
-  PlanInputs inputs;
-  inputs.model = model.get();
-  inputs.precision = passes::precision_word(options.policy);
-  inputs.target = device_word(options.device);
-  inputs.result_may_be_absent = kernels::result_may_be_absent;
-  if (options.train) inputs.training = &*ctx.training;
-  if (evaluation) {
-    auto prepared = evaluation_model(std::move(evaluation), ctx, options);
-    if (!prepared.ok()) return prepared.status().with_context(path);
-    evaluation = std::move(prepared).value();
-    inputs.evaluate = evaluation.get();
-  }
-  StatusOr<PlanDraft> draft = build_plan(inputs);
-  if (!draft.ok()) return with_advice(draft.status()).with_context(path);
-  passes::choose_layouts(*draft, options.device);
-  const Status placed = passes::plan_memory(*draft);
-  if (!placed.ok()) return unimplemented(placed.message()).with_context(path);
+  StatusOr<PlanDraft> draft = make_draft(*model, std::move(evaluation), ctx, options);
+  if (!draft.ok()) return draft.status().with_context(path);
   compiled.draft = std::make_shared<PlanDraft>(std::move(draft).value());
   if (options.train) {
     for (const auto& [parameter, gradient] : ctx.training->gradients)
       compiled.trained.push_back(parameter);
     compiled.untrained = std::move(ctx.untrained);
   }
-
   compiled.records = std::move(ctx.records);
-  Records& records = compiled.records;
-  records.model = std::filesystem::path(path).filename().string();
-  records.precision = inputs.precision;
-  records.tool_version = MEZZO_VERSION;
-  records.weight_bytes_before = weight_bytes;
-  records.weight_bytes_after = total_weight_bytes(*model->graph);
-  for (const proto::Arena& arena : compiled.draft->plan.arenas()) {
-    if (arena.name() != "activations") continue;
-    records.planned_peak_bytes = arena.bytes();
-    records.live_bytes = arena.live_bytes();
-  }
-  proto::Provenance* provenance = compiled.draft->plan.mutable_provenance();
-  provenance->set_tool_version(MEZZO_VERSION);
-  provenance->set_source_name(records.model);
-  for (const auto& [name, value] : options.policy.describe())
-    (*provenance->mutable_options())[name] = value;
+  compiled.records.weight_bytes_before = weight_bytes;
+  compiled.records.weight_bytes_after = total_weight_bytes(*model->graph);
+  complete_records(path, options, compiled);
   return compiled;
 }
 
