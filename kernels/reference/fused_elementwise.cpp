@@ -1,7 +1,7 @@
 // FusedElementwise: a program of elementwise operations (kernels/element_program.h) on operands
 // that broadcast to the result. Everything between is double; the program's own casts round.
-#include "compiler/support/text.h"
 #include "kernels/element_program.h"
+#include "kernels/reference/broadcast_result.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/element_types.h"
 #include "kernels/reference/families.h"
@@ -39,25 +39,11 @@ double run_program(const ElementProgram& program, const std::vector<double>& ope
   return results.back();
 }
 
-Status expect_broadcast(const Operands& operands) {
-  Dims dims = operands.in(0).dims;
-  for (std::size_t i = 1; i < operands.in_count(); ++i) {
-    const auto joined = broadcast_dims(dims, operands.in(i).dims);
-    if (!joined) {
-      return operands.in_error(i, "dims " + format_dims(operands.in(i).dims) +
-                                      " do not broadcast with " + format_dims(dims) +
-                                      " of those before it");
-    }
-    dims = *joined;
-  }
-  return operands.expect_out(0, dims);
-}
-
 }  // namespace
 
 PreparedKernel prepare_fused_elementwise(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:v... -> y:v"));
-  MEZZO_RETURN_IF_ERROR(expect_broadcast(operands));
+  MEZZO_RETURN_IF_ERROR(expect_broadcast_result(operands));
   if (operands.in_count() > static_cast<std::size_t>(kMaxElementOperands)) {
     return operands.error("more than " + std::to_string(kMaxElementOperands) + " operands");
   }

@@ -1,6 +1,6 @@
 // Any number of operands: AddN of equal dims, Sum and Mean with ONNX's multidirectional
 // broadcasting. Added from left to right in double (integers exactly) and rounded once.
-#include "compiler/support/text.h"
+#include "kernels/reference/broadcast_result.h"
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
@@ -64,17 +64,7 @@ PreparedKernel prepare_add_n(const KernelRequest& request) {
 PreparedKernel prepare_variadic(const KernelRequest& request) {
   MEZZO_ASSIGN_OR_RETURN(const Operands operands, Operands::check(request, "x:n... -> y:n"));
   MEZZO_RETURN_IF_ERROR(operands.expect_one_kind(true));
-  Dims dims = operands.in(0).dims;
-  for (std::size_t i = 1; i < operands.in_count(); ++i) {
-    const auto joined = broadcast_dims(dims, operands.in(i).dims);
-    if (!joined) {
-      return operands.in_error(i, "dims " + format_dims(operands.in(i).dims) +
-                                      " do not broadcast with " + format_dims(dims) +
-                                      " of those before it");
-    }
-    dims = *joined;
-  }
-  MEZZO_RETURN_IF_ERROR(operands.expect_out(0, dims));
+  MEZZO_RETURN_IF_ERROR(expect_broadcast_result(operands));
   return prepare_sum(operands, request.op == "Mean");
 }
 

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "tests/kernels/kernel_harness.h"
+#include "tests/kernels/attention_case.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -54,30 +54,11 @@ KernelCase attention_case(Engine& engine, DType dtype, const Sizes& s, bool caus
   return test;
 }
 
-KernelCase gradient_case(Engine& engine, KernelCase test) {
-  KernelRequest& request = test.request;
-  const std::vector<Numbers> results = run_row(request, test.operands);
-  if (request.inputs.size() < 4) {
-    request.inputs.emplace_back();
-    test.operands.emplace_back();
-  }
-  const TensorDesc y = request.outputs[0], lse = request.outputs[1];
-  request.op = "ScaledDotProductAttentionGrad";
-  request.inputs.insert(request.inputs.begin(), y);
-  test.operands.insert(test.operands.begin(), draw_numbers(engine, y, 1.0));
-  request.inputs.insert(request.inputs.end(), {y, lse});
-  test.operands.insert(test.operands.end(), results.begin(), results.end());
-  request.outputs = {request.inputs[1], request.inputs[2], request.inputs[3]};
-  test.depth *= 2;
-  test.cancels = 2.0;
-  return test;
-}
-
 void check_both(Engine& engine, const Sizes& sizes, bool causal, const Mask& mask) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     const KernelCase test = attention_case(engine, dtype, sizes, causal, mask);
     ASSERT_NO_FATAL_FAILURE(check_kernel(test));
-    ASSERT_NO_FATAL_FAILURE(check_kernel(gradient_case(engine, test)));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(attention_gradient_case(engine, test)));
   }
 }
 
@@ -126,7 +107,7 @@ TEST(AttentionRows, QueriesThatSeeTwoKeys) {
       bias[i] = sees ? 0.0 : -std::numeric_limits<double>::infinity();
     }
     ASSERT_NO_FATAL_FAILURE(check_kernel(test));
-    ASSERT_NO_FATAL_FAILURE(check_kernel(gradient_case(engine, test)));
+    ASSERT_NO_FATAL_FAILURE(check_kernel(attention_gradient_case(engine, test)));
   }
 }
 

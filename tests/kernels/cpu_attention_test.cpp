@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/kernel_harness.h"
+#include "tests/kernels/attention_case.h"
 
 namespace mezzo::kernels {
 namespace {
@@ -79,22 +79,7 @@ TEST(CpuAttention, Forward) {
 TEST(CpuAttention, Gradient) {
   Engine engine(72);
   for (int round = 0; round < 60; ++round) {
-    KernelCase test = forward_case(engine, round);
-    KernelRequest& request = test.request;
-    const std::vector<Numbers> results = run_row(request, test.operands);
-    if (request.inputs.size() < 4) {
-      request.inputs.emplace_back();
-      test.operands.emplace_back();
-    }
-    const TensorDesc y = request.outputs[0], lse = request.outputs[1];
-    request.op = "ScaledDotProductAttentionGrad";
-    request.inputs.insert(request.inputs.begin(), y);
-    test.operands.insert(test.operands.begin(), draw_numbers(engine, y, 1.0));
-    request.inputs.insert(request.inputs.end(), {y, lse});
-    test.operands.insert(test.operands.end(), results.begin(), results.end());
-    request.outputs = {request.inputs[1], request.inputs[2], request.inputs[3]};
-    test.depth *= 2;
-    test.cancels = 2.0;
+    const KernelCase test = attention_gradient_case(engine, forward_case(engine, round));
     ASSERT_NO_FATAL_FAILURE(check_kernel(test));
     if (HasFailure()) return;
   }
