@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "tests/cuda_on_cpu/cudart/environment.h"
 #include "tests/cuda_on_cpu/cudart/state.h"
 #include "tests/cuda_on_cpu/device/execution.h"
+#include "tests/cuda_on_cpu/environment.h"
 
 namespace cuda_on_cpu {
 namespace {

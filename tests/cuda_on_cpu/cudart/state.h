@@ -114,7 +114,7 @@ class Runtime {
   void go_one_step();
 
   // --- memory.cpp ---
-  // Null: in no block of this kind.
+  // All of [at, at + bytes) in one block of the kind?
   bool is_device(const void* at, std::size_t bytes) const {
     return lies_in(device_memory, at, bytes);
   }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/cuda_on_cpu/cudart/environment.h"
 #include "tests/cuda_on_cpu/cudart/state.h"
+#include "tests/cuda_on_cpu/environment.h"
 #include "tests/cuda_on_cpu/stand_in.h"
 
 namespace cuda_on_cpu {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
 #include "tests/cuda_on_cpu/device/block.h"
+#include "tests/cuda_on_cpu/environment.h"
 
 namespace cuda_on_cpu {
 namespace {
@@ -18,11 +18,9 @@ namespace {
 // gives.
 constexpr std::uint64_t kWorthSharing = 4096;
 
-unsigned host_threads() {
-  if (const char* text = std::getenv("CUDA_ON_CPU_THREADS")) {
-    return static_cast<unsigned>(std::max(1, std::atoi(text)));
-  }
-  return std::max(1U, std::thread::hardware_concurrency());
+std::uint64_t host_threads() {
+  return std::max<std::uint64_t>(
+      1, environment_number("CUDA_ON_CPU_THREADS", std::thread::hardware_concurrency()));
 }
 
 // Threads that do the same job as the caller, at the same time.
@@ -59,7 +57,7 @@ class Pool {
 
  private:
   Pool() {
-    for (unsigned i = 1; i < host_threads(); ++i) threads_.emplace_back([this] { work(); });
+    for (std::uint64_t i = 1; i < host_threads(); ++i) threads_.emplace_back([this] { work(); });
   }
   void work() {
     std::uint64_t seen = 0;
