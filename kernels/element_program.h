@@ -61,7 +61,8 @@ int element_op_arity(ElementOp op);
 StatusOr<ElementStatement> element_operation(std::string_view op, const Attributes& attributes);
 
 // Appends the statements that compute `op` of these sources, also where that takes several: Clip
-// and ClipGrad (an absent bound is no source: has_bound says which are there), Sum, AddN and Mean.
+// and ClipGrad (an absent bound is no source: `is_present` says which are there), Sum, AddN and
+// Mean.
 Status append_operation(std::string_view op, const Attributes& attributes,
                         const std::vector<ElementSource>& sources,
                         const std::vector<bool>& is_present, ElementProgram& program);

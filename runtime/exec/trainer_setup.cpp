@@ -17,9 +17,6 @@ bool is_float32(const proto::Plan& plan, int tensor) {
   return plan.tensors(tensor).dtype() == static_cast<std::uint32_t>(DType::kFloat32);
 }
 
-// StepMetrics::skipped_optimizers has a bit for each.
-constexpr std::size_t kMostOptimizers = 64;
-
 // An optimizer before it is made.
 struct OptimizerDraft {
   std::string name;
@@ -196,8 +193,11 @@ Status Trainer::make_optimizers() {
         "nothing to train: every parameter is frozen or there is none. "
         "Hint: see --freeze, --train and --group");
   }
-  if (drafts.size() > kMostOptimizers)
-    return unimplemented("more than " + std::to_string(kMostOptimizers) + " optimizers");
+  if (drafts.size() > kernels::kMostOptimizers) {
+    return unimplemented("--group: expected at most " + std::to_string(kernels::kMostOptimizers) +
+                         " optimizers, got " + std::to_string(drafts.size()) +
+                         ". Hint: groups of one kind and instance are one optimizer");
+  }
   if (executor_.device() != nullptr) {
     MEZZO_ASSIGN_OR_RETURN(host_state_, make_host_state(drafts));
   }

@@ -50,16 +50,13 @@ class LossScaler {
   // stands for "gradients hold inf or NaN" where the caller knows more.
   Status check_progress(std::string_view cause = {}) const;
 
-  std::int64_t clean_steps() const { return state_.clean_steps; }  // in a row, since growth
-  std::int64_t hysteresis_left() const {
-    return state_.hysteresis_left;
-  }                                                                    // overflows before shrinking
-  std::int64_t skipped_steps() const { return state_.skipped_steps; }  // in total
-  std::int64_t stuck_steps() const {
-    return state_.stuck_steps;
-  }  // skipped in a row at the lowest scale
+  // See LossScaleState.
+  std::int64_t clean_steps() const { return state_.clean_steps; }
+  std::int64_t hysteresis_left() const { return state_.hysteresis_left; }
+  std::int64_t skipped_steps() const { return state_.skipped_steps; }
+  std::int64_t stuck_steps() const { return state_.stuck_steps; }
   std::int64_t skips_in_row() const { return state_.skips_in_row; }
-  std::int64_t nonfinite_losses() const { return state_.nonfinite_losses; }  // in total
+  std::int64_t nonfinite_losses() const { return state_.nonfinite_losses; }
 
   const LossScaleState& state() const { return state_; }
   // For a state that came from state() by update_loss_scale() elsewhere, as on a device.
