@@ -118,25 +118,34 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (Int i = (Int{blockIdx.x} * blockDim.x + threadIdx.x) * width; i < elems; i += step) {
     Int c = 0;
     channels.divide(pixels.quotient(i), c);
-    T n[kNumbers];
-#pragma unroll
-    for (int k = 0; k < kNumbers; ++k) n[k] = numbers[k * channels.value() + c];
     if (packed == 0) {
+      T n[kNumbers];
+#pragma unroll
+      for (int k = 0; k < kNumbers; ++k) n[k] = numbers[k * channels.value() + c];
       const T other = b.data != nullptr ? load_float<T>(b, i) : T(0);
       store_float(y, i, normalised(load_float<T>(a, i), other, n));
       continue;
     }
+    T n[kNumbers][kChannelPack];  // of the elements
+#pragma unroll
+    for (int k = 0; k < kNumbers; ++k) {
+      const T* of_channel = numbers + k * channels.value() + c;
+      if (pixels.value() == 1) {
+        load_neighbours<kChannelPack>(of_channel, n[k], kChannelPack);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kChannelPack; ++e) n[k][e] = *of_channel;
+      }
+    }
     T x[kChannelPack], other[kChannelPack] = {}, to[kChannelPack];
     load_packed(a, i, x);
     if (b.data != nullptr) load_packed(b, i, other);
-    const bool next_channels = pixels.value() == 1;
 #pragma unroll
     for (int e = 0; e < kChannelPack; ++e) {
-      if (next_channels && e > 0) {
+      T own[kNumbers];
 #pragma unroll
-        for (int k = 0; k < kNumbers; ++k) n[k] = numbers[k * channels.value() + c + e];
-      }
-      to[e] = normalised(x[e], other[e], n);
+      for (int k = 0; k < kNumbers; ++k) own[k] = n[k][e];
+      to[e] = normalised(x[e], other[e], own);
     }
     store_packed(y, i, to);
   }

@@ -105,12 +105,18 @@ Status launch_tiles(const ConvPlan& conv, const FloatsIn& a, const FloatsIn& b,
   return launch<conv_product<T, kProduct, Tile>>(shape, stream, conv, a, b, bias, to, split_elems);
 }
 
+// Which operands are a and b of the product, and the bias.
+struct ConvOperands {
+  std::size_t a, b, bias;
+};
+constexpr std::size_t kNoOperand = 3;
+
 template <ConvProduct kProduct>
 struct ConvKernel {
   ConvPlan conv;
   bool is_double = false;
-  std::size_t a_at = 0, b_at = 1, bias_at = 2;  // operand numbers
-  FloatsIn a, b, bias;                          // dtypes
+  ConvOperands at{};
+  FloatsIn a, b, bias;  // dtypes
   FloatsOut to;
   Int elems = 0;  // of the result
 
@@ -121,8 +127,8 @@ struct ConvKernel {
 
   template <typename T>
   Status run_as(const KernelArguments& arguments) const {
-    const FloatsIn a_in{arguments.inputs[a_at], a.dtype}, b_in{arguments.inputs[b_at], b.dtype};
-    const FloatsIn bias_in{operand_data(arguments, bias_at), bias.dtype};
+    const FloatsIn a_in{arguments.inputs[at.a], a.dtype}, b_in{arguments.inputs[at.b], b.dtype};
+    const FloatsIn bias_in{operand_data(arguments, at.bias), bias.dtype};
     const FloatsOut result{arguments.outputs[0], to.dtype};
     const bool splits = conv.splits > 1;
     const FloatsOut sums = splits ? FloatsOut{arguments.workspace, kRealDType<T>} : result;
@@ -138,13 +144,18 @@ struct ConvKernel {
   }
 };
 
+// x, w and y: of the convolution, whichever of them is the result.
 template <ConvProduct kProduct>
-PreparedKernel finish(const KernelRequest& request, ConvKernel<kProduct> kernel) {
+PreparedKernel prepare(const KernelRequest& request, const TensorDesc& x, const TensorDesc& w,
+                       const TensorDesc& y, const ConvOperands& at) {
+  ConvKernel<kProduct> kernel;
+  MEZZO_ASSIGN_OR_RETURN(kernel.conv, read_conv(request, kProduct, x, w, y));
   if (kProduct == ConvProduct::kWeight) split(kernel.conv);
   kernel.is_double = has_double(request);
-  kernel.a.dtype = operand(request, kernel.a_at).dtype;
-  kernel.b.dtype = operand(request, kernel.b_at).dtype;
-  kernel.bias.dtype = operand(request, kernel.bias_at).dtype;
+  kernel.at = at;
+  kernel.a.dtype = operand(request, at.a).dtype;
+  kernel.b.dtype = operand(request, at.b).dtype;
+  kernel.bias.dtype = operand(request, at.bias).dtype;
   kernel.to.dtype = result(request, 0).dtype;
   kernel.elems = result(request, 0).elems();
   WorkspacePlan workspace;
@@ -155,56 +166,29 @@ PreparedKernel finish(const KernelRequest& request, ConvKernel<kProduct> kernel)
       workspace.bytes());
 }
 
-constexpr std::size_t kNoOperand = 3;
-
 PreparedKernel prepare_conv(const KernelRequest& request) {
-  const TensorDesc& x = operand(request, 0);
-  ConvKernel<ConvProduct::kForward> kernel;
-  MEZZO_ASSIGN_OR_RETURN(kernel.conv, read_conv(request, ConvProduct::kForward, x,
-                                                operand(request, 1), result(request, 0)));
-  kernel.a_at = 1;
-  kernel.b_at = 0;
-  return finish(request, kernel);
+  return prepare<ConvProduct::kForward>(request, operand(request, 0), operand(request, 1),
+                                        result(request, 0), {1, 0, 2});
 }
 
-// dy, w -> dx
+// dy, w -> dx; ConvTranspose: x takes the part of dy and y that of dx.
 PreparedKernel prepare_conv_grad_input(const KernelRequest& request) {
-  const TensorDesc& dx = result(request, 0);
-  ConvKernel<ConvProduct::kInput> kernel;
-  MEZZO_ASSIGN_OR_RETURN(kernel.conv, read_conv(request, ConvProduct::kInput, dx,
-                                                operand(request, 1), operand(request, 0)));
-  kernel.a_at = 1;
-  kernel.b_at = 0;
-  kernel.bias_at = kNoOperand;
-  return finish(request, kernel);
-}
-
-// x takes the part of dy and y that of dx.
-PreparedKernel prepare_conv_transpose(const KernelRequest& request) {
-  const TensorDesc& y = result(request, 0);
-  ConvKernel<ConvProduct::kInput> kernel;
-  MEZZO_ASSIGN_OR_RETURN(kernel.conv, read_conv(request, ConvProduct::kInput, y,
-                                                operand(request, 1), operand(request, 0)));
-  kernel.a_at = 1;
-  kernel.b_at = 0;
-  return finish(request, kernel);
+  const std::size_t bias = request.op == "ConvTranspose" ? 2 : kNoOperand;
+  return prepare<ConvProduct::kInput>(request, result(request, 0), operand(request, 1),
+                                      operand(request, 0), {1, 0, bias});
 }
 
 // dy, x -> dw
 PreparedKernel prepare_conv_grad_weight(const KernelRequest& request) {
-  const TensorDesc& x = operand(request, 1);
-  ConvKernel<ConvProduct::kWeight> kernel;
-  MEZZO_ASSIGN_OR_RETURN(kernel.conv, read_conv(request, ConvProduct::kWeight, x,
-                                                result(request, 0), operand(request, 0)));
-  kernel.bias_at = kNoOperand;
-  return finish(request, kernel);
+  return prepare<ConvProduct::kWeight>(request, operand(request, 1), result(request, 0),
+                                       operand(request, 0), {0, 1, kNoOperand});
 }
 
 constexpr KernelEntry kRows[] = {
     {"Conv", "cuda", prepare_conv},
     {"ConvGradInput", "cuda", prepare_conv_grad_input},
     {"ConvGradWeight", "cuda", prepare_conv_grad_weight},
-    {"ConvTranspose", "cuda", prepare_conv_transpose},
+    {"ConvTranspose", "cuda", prepare_conv_grad_input},
 };
 
 }  // namespace

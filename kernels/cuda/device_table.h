@@ -22,6 +22,9 @@ class DeviceTable {
     table.data_ = std::shared_ptr<void>(data, [](void* memory) { cudaFree(memory); });
     table.bytes_ = bytes;
     MEZZO_RETURN_IF_ERROR(check(cudaMemcpy(data, from, bytes, cudaMemcpyHostToDevice)));
+    // From pageable memory cudaMemcpy returns once the bytes are staged; the streams that kernels
+    // run in do not wait for the legacy one, in which they are then on their way.
+    MEZZO_RETURN_IF_ERROR(check(cudaStreamSynchronize(cudaStreamLegacy)));
     return table;
   }
 

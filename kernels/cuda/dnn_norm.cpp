@@ -39,21 +39,37 @@ Status check_activations(const TensorDesc& x, const TensorDesc& y) {
   return ok_status();
 }
 
-// x's dims with two spatial dimensions at least; Unimplemented where it does not lie channels last.
-StatusOr<Dims> batch_norm_dims(const TensorDesc& x) {
+Status check_forward(const KernelRequest& request) {
+  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
+  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 1));
+  return expect_float32(request.outputs, 1);
+}
+
+Status check_gradient(const KernelRequest& request) {
+  if (!request.outputs[0].present()) return unimplemented("no dx");
+  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
+  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[1], request.outputs[0]));
+  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 2));
+  return expect_float32(request.outputs, 1);
+}
+
+// How the graph's tensors lie: activations, scale and bias, mean and inv_std.
+struct Lying {
+  Layout layout = Layout::kRowMajor;
+  Dims activations, factors, statistics;
+};
+
+// Two spatial dimensions at least; Unimplemented where x does not lie channels last.
+StatusOr<Lying> batch_norm_lying(const TensorDesc& x) {
   if (x.dims.size() < 2 || x.dims.size() > 5) return unimplemented("rank outside 2 to 5");
   if (x.layout_matters() && x.layout != Layout::kChannelsLast) {
     return unimplemented("row-major activations: own kernels read them as they are");
   }
   Dims dims = x.dims;
   while (dims.size() < 4) dims.push_back(1);
-  return dims;
-}
-
-Dims channel_dims(const Dims& dims) {
   Dims channels(dims.size(), 1);
   channels[1] = dims[1];
-  return channels;
+  return Lying{Layout::kChannelsLast, dims, channels, channels};
 }
 
 void add_running(KernelBuilder& builder, const KernelRequest& request, int mean, int inv_std) {
@@ -86,20 +102,18 @@ void add_running(KernelBuilder& builder, const KernelRequest& request, int mean,
 }
 
 // x as rows that are normalised: [product of the dims before axis, product of the others].
-StatusOr<Dims> row_dims(const TensorDesc& x, const Attributes& attributes) {
+StatusOr<Lying> layer_norm_lying(const TensorDesc& x, const Attributes& attributes) {
   const auto rank = static_cast<std::int64_t>(x.dims.size());
   std::int64_t axis = attributes.get_int("axis", -1);
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return invalid_argument("attribute 'axis' is out of range");
   if (x.layout_matters() && x.layout != Layout::kRowMajor) return unimplemented("channels last");
-  Dims rows = {1, 1, 1, 1};
+  std::int64_t rows = 1, length = 1;
   for (std::int64_t i = 0; i < rank; ++i) {
-    rows[i < axis ? 0 : 1] *= x.dims[static_cast<std::size_t>(i)];
+    (i < axis ? rows : length) *= x.dims[static_cast<std::size_t>(i)];
   }
-  if (rows[0] >= kLargestDim || rows[1] >= kLargestDim) {
-    return unimplemented("dimensions beyond 2^31");
-  }
-  return rows;
+  if (rows >= kLargestDim || length >= kLargestDim) return unimplemented("dimensions beyond 2^31");
+  return Lying{Layout::kRowMajor, {rows, length, 1, 1}, {1, length, 1, 1}, {rows, 1, 1, 1}};
 }
 
 // scale or bias has all elements of a row: it is not broadcast.
@@ -107,13 +121,44 @@ bool is_whole(const TensorDesc& desc, std::int64_t elems) {
   return desc.present() && desc.elems() == elems;
 }
 
-Node node(Op op, std::vector<int> operands, std::vector<int> results, double epsilon = 0.0) {
-  Node made;
-  made.op = op;
-  made.operands = std::move(operands);
-  made.results = std::move(results);
-  made.scalar = epsilon;
+// The two results that are statistics.
+struct Statistics {
+  int mean, inv_std;
+};
+
+// x, scale, bias -> y, and result `first` and the one after it.
+Statistics add_forward(KernelBuilder& builder, const KernelRequest& request, Op op,
+                       const Lying& how, std::size_t first) {
+  const Form form{how.layout, request.inputs[0].dtype}, statistic{how.layout, kStatistic};
+  Node norm;
+  norm.op = op;
+  norm.scalar = request.attributes.get_float("epsilon", 1e-5);
+  norm.operands = {builder.operand(0, form, how.activations),
+                   builder.operand(1, statistic, how.factors),
+                   builder.operand(2, statistic, how.factors)};
+  const int y = builder.result(0, form, how.activations);
+  const Statistics made = {builder.result_or_scratch(first, statistic, how.statistics),
+                           builder.result_or_scratch(first + 1, statistic, how.statistics)};
+  norm.results = {y, made.mean, made.inv_std};
+  builder.add(std::move(norm));
   return made;
+}
+
+// dy, x, scale, mean, inv_std -> dx, dscale, dbias.
+StatusOr<KernelPtr> prepare_gradient(const KernelRequest& request, Op op, const Lying& how) {
+  const Form form{how.layout, request.inputs[0].dtype}, statistic{how.layout, kStatistic};
+  KernelBuilder builder(request);
+  Node norm;
+  norm.op = op;
+  norm.operands = {
+      builder.operand(0, form, how.activations), builder.operand(1, form, how.activations),
+      builder.operand(2, statistic, how.factors), builder.operand(3, statistic, how.statistics),
+      builder.operand(4, statistic, how.statistics)};
+  norm.results = {builder.result(0, form, how.activations),
+                  builder.result_or_scratch(1, statistic, how.factors),
+                  builder.result_or_scratch(2, statistic, how.factors)};
+  builder.add(std::move(norm));
+  return builder.finish();
 }
 
 }  // namespace
@@ -122,95 +167,40 @@ StatusOr<KernelPtr> prepare_batch_norm(const KernelRequest& request) {
   if (request.attributes.get_int("training_mode", 0) == 0) {
     return unimplemented("inference: an elementwise operation, which own kernels do");
   }
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 1));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.outputs, 1));
-  MEZZO_ASSIGN_OR_RETURN(const Dims dims, batch_norm_dims(request.inputs[0]));
-  const Form form{Layout::kChannelsLast, request.inputs[0].dtype};
-  const Form statistic{Layout::kChannelsLast, kStatistic};
-  const Dims channels = channel_dims(dims);
+  MEZZO_RETURN_IF_ERROR(check_forward(request));
+  MEZZO_ASSIGN_OR_RETURN(const Lying how, batch_norm_lying(request.inputs[0]));
   KernelBuilder builder(request);
-  const int x = builder.operand(0, form, dims);
-  const int scale = builder.operand(1, statistic, channels);
-  const int bias = builder.operand(2, statistic, channels);
-  const int y = builder.result(0, form, dims);
-  const int mean = builder.result_or_scratch(3, statistic, channels);
-  const int inv_std = builder.result_or_scratch(4, statistic, channels);
-  builder.add(node(Op::kBatchNorm, {x, scale, bias}, {y, mean, inv_std},
-                   request.attributes.get_float("epsilon", 1e-5)));
-  add_running(builder, request, mean, inv_std);
+  const Statistics made = add_forward(builder, request, Op::kBatchNorm, how, 3);
+  add_running(builder, request, made.mean, made.inv_std);
   return builder.finish();
 }
 
 StatusOr<KernelPtr> prepare_batch_norm_grad(const KernelRequest& request) {
-  if (!request.outputs[0].present()) return unimplemented("no dx");
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[1], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 2));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.outputs, 1));
-  MEZZO_ASSIGN_OR_RETURN(const Dims dims, batch_norm_dims(request.inputs[1]));
-  const Form form{Layout::kChannelsLast, request.inputs[0].dtype};
-  const Form statistic{Layout::kChannelsLast, kStatistic};
-  const Dims channels = channel_dims(dims);
-  KernelBuilder builder(request);
-  std::vector<int> operands = {builder.operand(0, form, dims), builder.operand(1, form, dims)};
-  for (std::size_t i = 2; i < 5; ++i) operands.push_back(builder.operand(i, statistic, channels));
-  std::vector<int> results = {builder.result(0, form, dims)};
-  for (std::size_t i = 1; i < 3; ++i) {
-    results.push_back(builder.result_or_scratch(i, statistic, channels));
-  }
-  builder.add(node(Op::kBatchNormGrad, std::move(operands), std::move(results)));
-  return builder.finish();
+  MEZZO_RETURN_IF_ERROR(check_gradient(request));
+  MEZZO_ASSIGN_OR_RETURN(const Lying how, batch_norm_lying(request.inputs[1]));
+  return prepare_gradient(request, Op::kBatchNormGrad, how);
 }
 
 StatusOr<KernelPtr> prepare_layer_norm(const KernelRequest& request) {
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 1));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.outputs, 1));
-  MEZZO_ASSIGN_OR_RETURN(const Dims rows, row_dims(request.inputs[0], request.attributes));
-  if (!is_whole(request.inputs[1], rows[1]) || request.inputs.size() < 3 ||
-      !is_whole(request.inputs[2], rows[1])) {
+  MEZZO_RETURN_IF_ERROR(check_forward(request));
+  MEZZO_ASSIGN_OR_RETURN(const Lying how, layer_norm_lying(request.inputs[0], request.attributes));
+  const std::int64_t length = how.factors[1];
+  if (!is_whole(request.inputs[1], length) || request.inputs.size() < 3 ||
+      !is_whole(request.inputs[2], length)) {
     return unimplemented("no bias, or scale or bias that are broadcast");
   }
-  const Form form{Layout::kRowMajor, request.inputs[0].dtype};
-  const Form statistic{Layout::kRowMajor, kStatistic};
-  const Dims line = {1, rows[1], 1, 1};
-  const Dims per_row = {rows[0], 1, 1, 1};
   KernelBuilder builder(request);
-  const int x = builder.operand(0, form, rows);
-  const int scale = builder.operand(1, statistic, line);
-  const int bias = builder.operand(2, statistic, line);
-  const int y = builder.result(0, form, rows);
-  const int mean = builder.result_or_scratch(1, statistic, per_row);
-  const int inv_std = builder.result_or_scratch(2, statistic, per_row);
-  builder.add(node(Op::kLayerNorm, {x, scale, bias}, {y, mean, inv_std},
-                   request.attributes.get_float("epsilon", 1e-5)));
+  add_forward(builder, request, Op::kLayerNorm, how, 1);
   return builder.finish();
 }
 
 StatusOr<KernelPtr> prepare_layer_norm_grad(const KernelRequest& request) {
-  if (!request.outputs[0].present()) return unimplemented("no dx");
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[0], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(check_activations(request.inputs[1], request.outputs[0]));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.inputs, 2));
-  MEZZO_RETURN_IF_ERROR(expect_float32(request.outputs, 1));
-  MEZZO_ASSIGN_OR_RETURN(const Dims rows, row_dims(request.inputs[1], request.attributes));
-  if (!is_whole(request.inputs[2], rows[1])) return unimplemented("a scale that is broadcast");
-  const Form form{Layout::kRowMajor, request.inputs[0].dtype};
-  const Form statistic{Layout::kRowMajor, kStatistic};
-  const Dims line = {1, rows[1], 1, 1};
-  const Dims per_row = {rows[0], 1, 1, 1};
-  KernelBuilder builder(request);
-  std::vector<int> operands = {builder.operand(0, form, rows), builder.operand(1, form, rows),
-                               builder.operand(2, statistic, line),
-                               builder.operand(3, statistic, per_row),
-                               builder.operand(4, statistic, per_row)};
-  std::vector<int> results = {builder.result(0, form, rows)};
-  for (std::size_t i = 1; i < 3; ++i) {
-    results.push_back(builder.result_or_scratch(i, statistic, line));
+  MEZZO_RETURN_IF_ERROR(check_gradient(request));
+  MEZZO_ASSIGN_OR_RETURN(const Lying how, layer_norm_lying(request.inputs[1], request.attributes));
+  if (!is_whole(request.inputs[2], how.factors[1])) {
+    return unimplemented("a scale that is broadcast");
   }
-  builder.add(node(Op::kLayerNormGrad, std::move(operands), std::move(results)));
-  return builder.finish();
+  return prepare_gradient(request, Op::kLayerNormGrad, how);
 }
 
 }  // namespace mezzo::kernels::cuda::dnn

@@ -1,6 +1,5 @@
 // Operators that only move elements, by strided copies: Transpose, Reorder, copies, Concat, Split,
 // Slice and its gradient, Expand. Any dtype of whole bytes, any layout.
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "kernels/cuda/function_kernel.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/strided_copy.h"
+#include "kernels/movement_shape.h"
 
 namespace mezzo::kernels::cuda {
 namespace {
@@ -30,18 +30,9 @@ Prepared transpose(const KernelRequest& request) {
   const TensorDesc& x = request.inputs[0];
   const TensorDesc& y = request.outputs[0];
   MEZZO_ASSIGN_OR_RETURN(const Int bytes, movable_bytes(x.dtype));
-  const std::size_t rank = x.dims.size();
-  Dims perm;
-  for (std::size_t dim = 0; dim < rank; ++dim) {
-    perm.push_back(static_cast<Int>(request.op == "Reorder" ? dim : rank - 1 - dim));
-  }
-  if (request.op == "Transpose") perm = request.attributes.get_ints("perm", perm);
   const Dims x_strides = strides_within(x, x.dims);
   Dims from;
-  for (const Int dim : perm) {
-    from.push_back(
-        x_strides[static_cast<std::size_t>(dim < 0 ? dim + static_cast<Int>(rank) : dim)]);
-  }
+  for (const std::size_t dim : transposed_dims(request)) from.push_back(x_strides[dim]);
   return copy_kernel(
       StridedCopy::make(bytes, y.dims, from, strides_within(y, y.dims), order_of(y), 0, 0));
 }
@@ -117,51 +108,20 @@ Prepared split(const KernelRequest& request) {
   });
 }
 
-// What Slice takes along one dim: start, start + step, ...
-struct Part {
-  Int start;
-  Int step;
-};
-
-// ONNX: negative starts count from the end, then they are clamped to the dim.
-std::vector<Part> slice_parts(const KernelRequest& request, const Dims& dims) {
-  const auto rank = static_cast<Int>(dims.size());
-  const Dims starts = request.attributes.get_ints("starts");
-  Dims axes = request.attributes.get_ints("axes");
-  const Dims steps = request.attributes.get_ints("steps", Dims(starts.size(), 1));
-  if (axes.empty()) {
-    for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<Int>(i));
-  }
-  std::vector<Part> parts(dims.size(), Part{0, 1});
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    const auto axis = static_cast<std::size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
-    const Int dim = dims[axis];
-    Part& part = parts[axis];
-    part.step = std::clamp(steps[i], -dim - 1, dim + 1);
-    part.start = starts[i] >= 0 ? starts[i] : std::max(starts[i], -dim) + dim;
-    part.start = std::min(part.start, part.step > 0 ? dim : dim - 1);
-  }
-  return parts;
-}
-
 Prepared slice(const KernelRequest& request) {
   const bool grad = request.op == "SliceGrad";
   const TensorDesc& whole = grad ? request.outputs[0] : request.inputs[0];
   const TensorDesc& small = grad ? request.inputs[0] : request.outputs[0];
   MEZZO_ASSIGN_OR_RETURN(const Int bytes, movable_bytes(whole.dtype));
-  const std::vector<Part> parts = slice_parts(request, whole.dims);
-  Dims strides = strides_within(whole, whole.dims);
-  Int start = 0;
-  for (std::size_t dim = 0; dim < parts.size(); ++dim) {
-    if (small.elems() > 0) start += parts[dim].start * strides[dim];
-    strides[dim] *= parts[dim].step;
-  }
+  const TensorPart part =
+      sliced_part(request, whole.dims, strides_within(whole, whole.dims), small.elems() == 0);
   const Dims dense = strides_within(small, small.dims);
   if (!grad) {
     return copy_kernel(
-        StridedCopy::make(bytes, small.dims, strides, dense, order_of(small), start, 0));
+        StridedCopy::make(bytes, small.dims, part.strides, dense, order_of(small), part.start, 0));
   }
-  auto copy = StridedCopy::make(bytes, small.dims, dense, strides, order_of(whole), 0, start);
+  auto copy =
+      StridedCopy::make(bytes, small.dims, dense, part.strides, order_of(whole), 0, part.start);
   return make_kernel(
       kName, 0,
       [copy = std::move(copy), all = whole.bytes(),

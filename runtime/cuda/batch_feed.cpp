@@ -26,7 +26,7 @@ Status BatchFeed::create(Device& device, std::span<const DeviceTrainingSpec::Inp
     MEZZO_RETURN_IF_ERROR(slot.copied.create());
     MEZZO_RETURN_IF_ERROR(slot.consumed.create());
   }
-  return ok_status();
+  return device.wait();  // the staging buffers are zeroed in a stream that the copies do not heed
 }
 
 StatusOr<std::span<void* const>> BatchFeed::buffers() {

@@ -61,7 +61,11 @@ class Graph : public DeviceGraph {
   Graph& operator=(const Graph&) = delete;
 
   Status end_capture() {
-    MEZZO_RETURN_IF_ERROR(check(cudaStreamEndCapture(stream_, &graph_)));
+    const Status ended = check(cudaStreamEndCapture(stream_, &graph_));
+    if (!ended.ok()) {
+      cudaGetLastError();  // libraries that look for errors of their own would find this one
+      return ended;
+    }
     std::size_t nodes = 0;
     MEZZO_RETURN_IF_ERROR(check(cudaGraphGetNodes(graph_, nullptr, &nodes)));
     nodes_ = nodes;
@@ -85,7 +89,11 @@ class CudaDevice : public Device {
  public:
   explicit CudaDevice(DeviceInfo info) : info_(std::move(info)) {}
   ~CudaDevice() override {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (stream_ == nullptr) return;
+    cudaStreamSynchronize(stream_);
+    context_.blaslt.reset();  // the libraries' handles know the stream
+    context_.dnn.reset();
+    cudaStreamDestroy(stream_);
   }
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -220,6 +228,9 @@ StatusOr<int> count_devices() {
 StatusOr<std::vector<DeviceInfo>> list_devices() {
   MEZZO_ASSIGN_OR_RETURN(const int count, count_devices());
   std::vector<DeviceInfo> devices;
+  if (count == 0) return devices;
+  int current = 0;  // of an open device, whose calls go on after this
+  MEZZO_RETURN_IF_ERROR(check(cudaGetDevice(&current)));
   for (int i = 0; i < count; ++i) {
     MEZZO_ASSIGN_OR_RETURN(DeviceInfo info, describe(i));
     MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(i)));
@@ -228,6 +239,7 @@ StatusOr<std::vector<DeviceInfo>> list_devices() {
     info.free_bytes = free;
     devices.push_back(std::move(info));
   }
+  MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(current)));
   return devices;
 }
 

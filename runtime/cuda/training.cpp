@@ -24,6 +24,10 @@ class CudaTraining : public DeviceTraining {
  public:
   CudaTraining(Device& device, cudaStream_t stream, DeviceCounts& counts)
       : device_(device), stream_(stream), counts_(counts), feed_(stream, counts) {}
+  // Pinned memory is given back below, and nothing says that this waits for copies on their way.
+  ~CudaTraining() override { cudaStreamSynchronize(stream_); }
+  CudaTraining(const CudaTraining&) = delete;
+  CudaTraining& operator=(const CudaTraining&) = delete;
 
   Status create(const DeviceTrainingSpec& spec) {
     MEZZO_RETURN_IF_ERROR(tables_.create(device_, spec));

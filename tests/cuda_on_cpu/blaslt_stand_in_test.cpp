@@ -130,5 +130,17 @@ TEST(BlasLtStandIn, RefusesWhatTheLibraryIsDocumentedToRefuse) {
   }
 }
 
+TEST(BlasLtStandIn, IsNotStartedWhileAStreamIsRecorded) {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cublasLtHandle_t handle = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(cublasLtCreate(&handle), CUBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  cudaGetLastError();
+}
+
 }  // namespace
 }  // namespace mezzo::kernels::cuda

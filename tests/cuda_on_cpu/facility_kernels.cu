@@ -91,6 +91,8 @@ __global__ void write_shared(int* y, int count, int beyond) {
   y[0] = shared[count - 1];
 }
 
+__global__ void only_here(int* y) { *y = 1; }
+
 __global__ void indices(std::uint64_t* y) {
   const std::uint64_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   const std::uint64_t thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -152,6 +154,9 @@ cudaError_t launch_write_at(int* x, int offset, cudaStream_t stream) {
 cudaError_t launch_write_shared(int* y, int count, int beyond, cudaStream_t stream) {
   return Launcher<write_shared>::run(1, 1, sizeof(int) * static_cast<unsigned>(count), stream, y,
                                      count, beyond);
+}
+cudaError_t launch_only_here(int* y, cudaStream_t stream) {
+  return Launcher<only_here>::run(1, 1, 0, stream, y);
 }
 cudaError_t launch_indices(std::uint64_t* y, dim3 grid, dim3 block, cudaStream_t stream) {
   return Launcher<indices>::run(grid, block, 0, stream, y);

@@ -33,6 +33,8 @@ cudaError_t launch_count(unsigned* y, int blocks, int threads, cudaStream_t stre
 cudaError_t launch_write_at(int* x, int offset, cudaStream_t stream);
 // Writes behind the dynamic shared memory of `count` elements if `beyond` is 1.
 cudaError_t launch_write_shared(int* y, int count, int beyond, cudaStream_t stream);
+// *y = 1. For one test alone, which wants a kernel that was never launched before.
+cudaError_t launch_only_here(int* y, cudaStream_t stream);
 // y[n] = the n-th thread's indices and the grid's sizes, packed.
 cudaError_t launch_indices(std::uint64_t* y, dim3 grid, dim3 block, cudaStream_t stream);
 

@@ -50,6 +50,18 @@ TEST(Memory, CopiesMustBeOfTheRightKind) {
   cuda_on_cpu::take_fault();
 }
 
+TEST(Memory, CopiesMustNotOverlap) {
+  auto* const device = static_cast<char*>(device_memory(16));
+  const auto copy = [](char* to, const char* from, std::size_t bytes) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, nullptr);
+  };
+  EXPECT_EQ(copy(device + 8, device, 8), cudaSuccess);
+  EXPECT_EQ(copy(device + 4, device, 8), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(device, device, 8), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+  cuda_on_cpu::take_fault();
+}
+
 TEST(Memory, LaunchesThatNoDeviceTakesAreRefused) {
   EXPECT_EQ(launch_two_barriers(1025, nullptr), cudaErrorInvalidConfiguration);
   EXPECT_EQ(launch_count(nullptr, 0, 32, nullptr), cudaErrorInvalidConfiguration);

@@ -19,6 +19,10 @@ cudaError_t cuda_on_cpu_enqueue(cudaStream_t stream, const char* what, void (*ru
 
 // True if all of [at, at + bytes) lies in one block of the device's memory.
 bool cuda_on_cpu_is_device_memory(const void* at, std::size_t bytes);
+
+// For calls in which a library allocates, or loads code, on the device: true if some stream is
+// being recorded, which such a call breaks.
+bool cuda_on_cpu_breaks_capture();
 }
 
 // The same with a function object, which must own what it needs: callers' arguments are gone when

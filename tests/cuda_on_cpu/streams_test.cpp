@@ -120,6 +120,43 @@ TEST_F(Streams, PinnedMemoryIsReadWhenTheCopyIsDone) {
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
+TEST_F(Streams, WhatCudaMemcpyHasStagedMayArriveLater) {
+  void* device = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 4), cudaSuccess);
+  int late = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    cuda_on_cpu::set_stream_order(seed);
+    const int number = 1;
+    int got = 0;
+    ASSERT_EQ(cudaMemset(device, 0, 4), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_EQ(cudaMemcpy(device, &number, 4, cudaMemcpyHostToDevice), cudaSuccess);
+    ASSERT_EQ(cudaMemcpyAsync(&got, device, 4, cudaMemcpyDeviceToHost, streams_[0]), cudaSuccess);
+    late += got == 0 ? 1 : 0;
+    ASSERT_EQ(cudaStreamSynchronize(cudaStreamLegacy), cudaSuccess);
+    ASSERT_EQ(cudaMemcpyAsync(&got, device, 4, cudaMemcpyDeviceToHost, streams_[0]), cudaSuccess);
+    EXPECT_EQ(got, 1);
+  }
+  EXPECT_GT(late, 0);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
+TEST_F(Streams, OneThatBlocksComesAfterTheLegacyOne) {
+  cudaStream_t blocking = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&blocking), cudaSuccess);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    cuda_on_cpu::set_stream_order(seed);
+    const auto put = [this](cudaStream_t stream, int number) {
+      return cuda_on_cpu::enqueue(stream, "note", [this, number] { log_.push_back(number); });
+    };
+    ASSERT_EQ(put(cudaStreamLegacy, 1), cudaSuccess);
+    ASSERT_EQ(put(blocking, 2), cudaSuccess);
+    ASSERT_EQ(put(cudaStreamLegacy, 3), cudaSuccess);
+    EXPECT_EQ(finish(), (std::vector<int>{1, 2, 3}));
+  }
+  EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
 class Graphs : public Streams {
  protected:
   cudaGraphExec_t record_diamond() {
@@ -184,6 +221,32 @@ TEST_F(Graphs, WaitingForTheDeviceBreaksARecording) {
   cuda_on_cpu::take_fault();
 }
 
+TEST_F(Graphs, AskingWhetherAnEventHasComeBreaksARecording) {
+  ASSERT_EQ(cudaEventRecord(events_[1], streams_[1]), cudaSuccess);
+  for (const auto ask : {cudaEventQuery, cudaEventSynchronize}) {
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(ask(events_[1]), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaErrorStreamCaptureInvalidated);
+  }
+  cuda_on_cpu::take_fault();
+}
+
+TEST_F(Graphs, AKernelIsNotLoadedWhileItIsRecorded) {
+  void* y = nullptr;
+  ASSERT_EQ(cudaMalloc(&y, 4), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(launch_only_here(static_cast<int*>(y), streams_[0]), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaErrorStreamCaptureInvalidated);
+  ASSERT_EQ(launch_only_here(static_cast<int*>(y), streams_[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EXPECT_EQ(launch_only_here(static_cast<int*>(y), streams_[0]), cudaSuccess);
+  EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaFree(y), cudaSuccess);
+}
+
 TEST_F(Graphs, WaitingForWhatWasNotRecordedIsAnError) {
   note(1, 1);
   ASSERT_EQ(cudaEventRecord(events_[1], streams_[1]), cudaSuccess);
@@ -199,6 +262,8 @@ TEST_F(Graphs, KernelsKeepTheArgumentsTheyWereRecordedWith) {
   ASSERT_EQ(cudaMalloc(&x, 40), cudaSuccess);
   ASSERT_EQ(cudaMalloc(&y, 40), cudaSuccess);
   ASSERT_EQ(cudaMemset(x, 0, 40), cudaSuccess);
+  ASSERT_EQ(launch_add_one(static_cast<int*>(x), static_cast<int*>(y), 10, streams_[0]),
+            cudaSuccess);
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   ASSERT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);

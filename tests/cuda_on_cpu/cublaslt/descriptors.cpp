@@ -56,66 +56,64 @@ cublasStatus_t set(Preference& preference, cublasLtMatmulPreferenceAttributes_t 
   }
 }
 
+// The library's pointer to `made`.
+template <typename Pointer, typename T>
+cublasStatus_t create(Pointer* to, const T& made) {
+  if (to == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *to = reinterpret_cast<Pointer>(new T(made));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Pointer>
+cublasStatus_t destroy(Pointer pointer) {
+  delete opened(pointer);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
 }  // namespace cublaslt_on_cpu
 
-using cublaslt_on_cpu::opened;
+using namespace cublaslt_on_cpu;
 
 extern "C" {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (desc == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  auto* operation = new cublaslt_on_cpu::Operation();
-  operation->compute = compute;
-  operation->scale = scale;
-  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(operation);
-  return CUBLAS_STATUS_SUCCESS;
+  Operation operation;
+  operation.compute = compute;
+  operation.scale = scale;
+  return create(desc, operation);
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
-  delete opened(desc);
-  return CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+  return create(layout, Layout{type, rows, columns, leading});
 }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return create(preference, Preference());
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy(desc); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return destroy(layout);
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return destroy(preference);
+}
+
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* from, size_t bytes) {
-  return cublaslt_on_cpu::set(*opened(desc), attribute, from, bytes);
-}
-
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
-                                          uint64_t rows, uint64_t columns, int64_t leading) {
-  if (layout == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  auto* created = new cublaslt_on_cpu::Layout();
-  created->type = type;
-  created->rows = rows;
-  created->columns = columns;
-  created->leading = leading;
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(created);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete opened(layout);
-  return CUBLAS_STATUS_SUCCESS;
+  return set(*opened(desc), attribute, from, bytes);
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* from, size_t bytes) {
-  return cublaslt_on_cpu::set(*opened(layout), attribute, from, bytes);
-}
-
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  if (preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new cublaslt_on_cpu::Preference());
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete opened(preference);
-  return CUBLAS_STATUS_SUCCESS;
+  return set(*opened(layout), attribute, from, bytes);
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* from, size_t bytes) {
-  return cublaslt_on_cpu::set(*opened(preference), attribute, from, bytes);
+  return set(*opened(preference), attribute, from, bytes);
 }
 
 }  // extern "C"

@@ -61,6 +61,7 @@ extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cuda_on_cpu::cuda_on_cpu_breaks_capture()) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = reinterpret_cast<cublasLtHandle_t>(new char());
   return CUBLAS_STATUS_SUCCESS;
 }

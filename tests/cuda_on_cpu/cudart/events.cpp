@@ -107,6 +107,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++call->counts.waits;
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (event->capture != 0) return call.done(cudaErrorCapturedEvent);
+  if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   const auto state = event->state;
   const std::uint64_t ticket = state->recorded;
   const bool reached = call->drain_until([&] { return state->reached >= ticket; });
@@ -117,6 +118,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Call call;
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (event->capture != 0) return call.done(cudaErrorCapturedEvent);
+  if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   if (event->state->reached >= event->state->recorded) return call.done();
   call->go_one_step();
   return cudaErrorNotReady;  // no error to be remembered

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "tests/cuda_on_cpu/cudart/state.h"
 #include "tests/cuda_on_cpu/device/grid.h"
@@ -21,6 +22,7 @@ struct HostKernels {
   std::map<const void*, const void*> by_stub;      // nvcc's stub -> kernel compiled for the host
   std::map<const void*, std::string> missing;      // stub -> name
   std::map<const void*, std::size_t> most_shared;  // by what cudaFuncSetAttribute said
+  std::set<const void*> loaded;                    // launched before, not only recorded
 };
 
 HostKernels& host_kernels() {
@@ -70,6 +72,14 @@ bool is_shape_valid(const void* function, dim3 grid, dim3 block, std::size_t sha
          shared <= (found == most.end() ? kMostShared : found->second);
 }
 
+// The first launch of a kernel loads its code (CUDA_MODULE_LOADING is LAZY by default), which may
+// allocate and wait: not what one wants in the midst of a recording.
+bool is_loaded(const CUstream_st& stream, const void* function) {
+  auto& loaded = host_kernels().loaded;
+  if (stream.capture == nullptr) loaded.insert(function);
+  return loaded.count(function) != 0;
+}
+
 void run(Runtime& runtime, const KernelInfo& kernel, dim3 grid, dim3 block, void** parameters,
          std::size_t shared) {
   Launch launch{&kernel, grid, block, parameters, shared, {}};
@@ -95,6 +105,10 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   if (kernel == nullptr) return call.done(cudaErrorInvalidDeviceFunction);
   if (!cuda_on_cpu::is_shape_valid(function, grid, block, shared)) {
     return call.done(cudaErrorInvalidConfiguration);
+  }
+  if (!cuda_on_cpu::is_loaded(*stream, function)) {
+    stream->capture->invalid = true;
+    return call.done(cudaErrorStreamCaptureUnsupported);
   }
   const auto parameters = std::make_shared<cuda_on_cpu::Parameters>(*kernel, values);
   auto& runtime = call.runtime;

@@ -65,6 +65,13 @@ bool is_kind_right(const Runtime& runtime, const void* to, const void* from, std
   return false;
 }
 
+// "The memory areas may not overlap" (cudaMemcpyAsync).
+bool do_overlap(const void* to, const void* from, std::size_t bytes) {
+  const auto* const first = static_cast<const char*>(to);
+  const auto* const second = static_cast<const char*>(from);
+  return first < second + bytes && second < first + bytes;
+}
+
 }  // namespace
 
 bool Runtime::lies_in(const Blocks& blocks, const void* at, std::size_t bytes) {
@@ -133,10 +140,11 @@ cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   return cudaHostAlloc(memory, bytes, 0);
 }
 
+// Waits for nothing: it is not said anywhere that the library's does.
 cudaError_t cudaFreeHost(void* memory) {
   const Call call;
   if (memory == nullptr) return call.done();
-  if (!call->drain(nullptr)) return call.done(cudaErrorUnknown);
+  if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   return call.done(cuda_on_cpu::release(call.runtime, call->pinned_memory, memory));
 }
 
@@ -154,8 +162,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return call.done();
-  if (!cuda_on_cpu::is_kind_right(call.runtime, to, from, bytes, kind))
+  if (!cuda_on_cpu::is_kind_right(call.runtime, to, from, bytes, kind) ||
+      cuda_on_cpu::do_overlap(to, from, bytes)) {
     return call.done(cudaErrorInvalidValue);
+  }
   ++call->counts.copies;
   const auto is_pageable = [&](const void* at) {
     return !call->is_device(at, bytes) && !call->is_pinned(at, bytes);
@@ -176,11 +186,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return call.done(error);
 }
 
+// "API synchronization behavior" in the runtime library's manual: from pageable memory it returns
+// when the bytes are staged, which may be before they have arrived; from one place of the device to
+// another it does not wait at all.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const Call call;
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureImplicit);
   ++call->counts.waits;
-  return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+  const bool returns_early = call->is_device(to, bytes) && !call->is_pinned(from, bytes);
+  if (error != cudaSuccess || returns_early) return error;
+  return call.done(call->drain(&call->legacy) ? cudaSuccess : cudaErrorUnknown);
 }
 
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t handle) {

@@ -59,13 +59,17 @@ cudaError_t Runtime::enqueue(CUstream_st* stream, Action action) {
 }
 
 cudaError_t Runtime::enqueue(CUstream_st* stream, Entry entry) {
-  if (stream == &legacy) {  // comes after all that is in blocking streams, and before what follows
+  // The legacy stream comes after all that is in blocking streams, and before what follows there.
+  // With streams that do not block it has no order.
+  if (stream == &legacy) {
     for (CUstream_st* const other : streams) {
       if (!other->nonblocking && !drain(other)) return cudaErrorUnknown;
     }
+  } else if (!stream->nonblocking && !drain(&legacy)) {
+    return cudaErrorUnknown;
   }
   stream->queue.push_back(std::move(entry));
-  if (stream == &legacy || stream_order_ == 0) {
+  if (stream_order_ == 0) {
     if (!drain(stream)) return cudaErrorUnknown;
   } else if (random_() % 4 == 0) {
     go_on();
@@ -94,9 +98,9 @@ CUstream_st& Runtime::choose(const std::vector<CUstream_st*>& ready) {
   if (stream_order_ == 0) return *ready.front();
   if (steps_of_mood_-- == 0) {
     steps_of_mood_ = kShortestMood << random_() % 9;
-    for (CUstream_st* const stream : streams) {
-      stream->eagerness = random_() % 2 == 0 ? 0 : 1U << random_() % 8;
-    }
+    const auto draw = [this] { return random_() % 2 == 0 ? 0 : std::uint64_t{1} << random_() % 8; };
+    for (CUstream_st* const stream : streams) stream->eagerness = draw();
+    legacy.eagerness = draw();
   }
   std::uint64_t sum = 0;
   for (const CUstream_st* const stream : ready) sum += stream->eagerness;
@@ -185,6 +189,11 @@ cudaError_t cuda_on_cpu_enqueue(cudaStream_t stream, const char* what, void (*ru
   return call.done(call->enqueue(to, Action{what, [run, owned] { run(owned.get()); }}));
 }
 
+bool cuda_on_cpu_breaks_capture() {
+  const Call call;
+  return call->breaks_capture();
+}
+
 }  // namespace cuda_on_cpu
 
 using cuda_on_cpu::Call;
@@ -234,7 +243,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   const Call call;
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
-  if (stream->capture != nullptr) return call.done(cudaErrorStreamCaptureUnsupported);
+  if (stream->capture != nullptr || call->breaks_capture())
+    return call.done(cudaErrorStreamCaptureUnsupported);
   if (stream->queue.empty()) return call.done();
   call->go_one_step();
   return cudaErrorNotReady;  // no error to be remembered

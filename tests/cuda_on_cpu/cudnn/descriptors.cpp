@@ -161,6 +161,8 @@ bool is_complete(const Descriptor& descriptor, std::string& why) {
       return read_graph(descriptor, graph, why);
     }
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+      why = "a plan made while a stream is recorded: its code is compiled and loaded now";
+      if (cuda_on_cpu::cuda_on_cpu_breaks_capture()) return false;
       why = "a plan without an engine configuration";
       return descriptor.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) != nullptr;
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR:

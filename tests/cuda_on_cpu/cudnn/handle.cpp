@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tests/cuda_on_cpu/cudnn/graph.h"
+#include "tests/cuda_on_cpu/stand_in.h"
 
 namespace cudnn_on_cpu {
 namespace {
@@ -24,6 +25,7 @@ size_t cudnnGetVersion() { return CUDNN_VERSION; }
 size_t cudnnGetCudartVersion() { return 13000; }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  if (cuda_on_cpu::cuda_on_cpu_breaks_capture()) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }
