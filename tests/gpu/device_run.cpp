@@ -68,6 +68,8 @@ Status run_in_stream(Kernel& kernel, KernelArguments arguments) {
   arguments.stream = test_stream();
   arguments.fault = static_cast<DeviceFault*>(fault_block.data());
   arguments.step = kStep;
+  // Filling and copying above happen in the legacy stream, which this one does not wait for.
+  MEZZO_RETURN_IF_ERROR(cuda::check(cudaStreamSynchronize(cudaStreamLegacy)));
   MEZZO_RETURN_IF_ERROR(kernel.run(arguments));
   MEZZO_RETURN_IF_ERROR(cuda::check(cudaStreamSynchronize(test_stream())));
   DeviceFault wrong;
