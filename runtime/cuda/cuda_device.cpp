@@ -1,5 +1,8 @@
 #include "runtime/cuda/cuda_device.h"
 
+#include <cublasLt.h>
+#include <cudnn_graph.h>
+
 #include <cstring>
 #include <string>
 
@@ -20,6 +23,12 @@ std::string mib(std::uint64_t bytes) {
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// Both libraries write 13.1.2 as 130102.
+std::string long_version_text(std::size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
 }
 
 class DeviceBlock : public DeviceMemory {
@@ -205,7 +214,9 @@ StatusOr<DeviceInfo> describe(int index) {
   int driver = 0, runtime = 0;
   MEZZO_RETURN_IF_ERROR(check(cudaDriverGetVersion(&driver)));
   MEZZO_RETURN_IF_ERROR(check(cudaRuntimeGetVersion(&runtime)));
-  info.libraries = "driver " + version_text(driver) + ", runtime " + version_text(runtime);
+  info.libraries = "driver " + version_text(driver) + ", runtime " + version_text(runtime) +
+                   ", cuBLASLt " + long_version_text(cublasLtGetVersion()) + ", cuDNN " +
+                   long_version_text(cudnnGetVersion());
   return info;
 }
 
