@@ -97,7 +97,8 @@ class LayoutChooser {
     }
   }
 
-  // Can all of the step's tensors lie channels last? A kernel is prepared to see, once per step.
+  // Can all of the step's tensors lie channels last? A kernel is prepared to see, once per step:
+  // the CPU's, as there need be no device here. A test holds the rows of devices to the same.
   bool keeps(const proto::Step& step) {
     if (use_of(step) != StepLayout::kKeeps) return false;
     const auto [known, is_new] = keeps_.try_emplace(&step, false);
