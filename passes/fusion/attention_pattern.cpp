@@ -208,18 +208,20 @@ class ScoreWalk {
 
   // From what the Softmax reads up to the product of q and k.
   bool walk(Value* value) {
-    if (!is_float32(value) || !static_dims(value) || !has_one_reader(*value) ||
-        value->producer() == nullptr)
-      return false;
-    Node* node = value->producer();
-    if (node->is("Identity")) return walk(node->operand(0));
-    if (node->is("MatMul") || node->is("MatMulT", kMezzoDomain)) return take_product(*node);
-    if (node->is("Add")) return take_add(*node);
-    if (node->is("Where")) return take_where(*node);
-    Value* inner = unscaled(value, active_, match_.scale);
-    if (inner == nullptr) return false;
-    scaled_ = true;
-    return walk(inner);
+    while (is_float32(value) && static_dims(value) && has_one_reader(*value) &&
+           value->producer() != nullptr) {
+      Node* node = value->producer();
+      if (node->is("MatMul") || node->is("MatMulT", kMezzoDomain)) return take_product(*node);
+      if (node->is("Add")) return take_add(*node);
+      if (node->is("Where")) return take_where(*node);
+      if (node->is("Identity")) {
+        value = node->operand(0);
+        continue;
+      }
+      value = unscaled(value, active_, match_.scale);
+      scaled_ = true;
+    }
+    return false;
   }
 
  private:

@@ -8,7 +8,8 @@
 
 namespace mezzo::test {
 
-// Its first device. The module stays loaded.
-StatusOr<std::unique_ptr<runtime::Device>> open_host_device();
+// Its first device. The module stays loaded. `build`: what the program says it is of; null: the
+// module's own.
+StatusOr<std::unique_ptr<runtime::Device>> open_host_device(const char* build = nullptr);
 
 }  // namespace mezzo::test

@@ -8,6 +8,7 @@
 
 #include "model_text.h"
 #include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_training/host_device.h"
 #include "tests/cuda_training/session_device.h"
 #include "tests/support/status_test.h"
 #include "training_session.h"
@@ -71,6 +72,12 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, float
 #define REQUIRE_GRAPHS(session)                                                 \
   if (const std::string why = (session).trainer().why_no_graph(); !why.empty()) \
   GTEST_SKIP() << "no graph: " << why
+
+// What both sides of the border take for granted may differ there.
+TEST(DeviceModule, OfAnotherBuildOpensNothing) {
+  EXPECT_THAT(open_host_device(), IsOk());
+  EXPECT_FALSE(open_host_device("1.0 another compiler").ok());
+}
 
 // Neither our own calls nor anything else in the program waits for the device inside a step.
 TEST(DeviceSteps, NothingWaits) {
