@@ -1,7 +1,6 @@
 #include "passes/fusion/element_nodes.h"
 
 #include <cstdint>
-#include <utility>
 #include <variant>
 
 #include "compiler/ops/op_def.h"

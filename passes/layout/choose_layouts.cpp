@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "kernels/kernel.h"

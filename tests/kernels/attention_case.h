@@ -1,7 +1,6 @@
 // Cases of ScaledDotProductAttention, for tests of the CPU's rows and of a device's.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "tests/kernels/kernel_harness.h"

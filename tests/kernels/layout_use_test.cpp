@@ -2,8 +2,6 @@
 // there.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>

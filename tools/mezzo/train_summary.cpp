@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/text.h"

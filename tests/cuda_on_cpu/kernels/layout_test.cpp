@@ -2,7 +2,6 @@
 // (passes/layout/step_layouts.h), a row takes them so, in every floating type.
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "tests/kernels/kernel_harness.h"
