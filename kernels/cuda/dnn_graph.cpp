@@ -367,6 +367,7 @@ StatusOr<std::shared_ptr<const Plan>> make_plan(const Context& context, Library&
 }  // namespace
 
 StatusOr<std::shared_ptr<const Plan>> prepare_plan(Context& context, const Graph& graph) {
+  MEZZO_RETURN_IF_ERROR(check_limits(graph));
   MEZZO_ASSIGN_OR_RETURN(const std::shared_ptr<Library> library, library_of(context));
   const std::string key = graph.key() + (context.allow_tf32 ? "t" : "");
   {

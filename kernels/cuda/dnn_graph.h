@@ -80,6 +80,9 @@ class Plan {
   virtual Status execute(void* stream, std::span<void* const> buffers, void* workspace) const = 0;
 };
 
+// Unimplemented for graphs that this version of the library computes wrongly in a recorded step.
+Status check_limits(const Graph& graph);
+
 // The plan for `graph`, made at the first request for it and kept in the context. Unimplemented,
 // with the library's words, where it supports the graph on this device with no engine that is
 // allowed (see above). Internal: the library cannot be used at all.

@@ -232,6 +232,22 @@ TEST_F(Graphs, AskingWhetherAnEventHasComeBreaksARecording) {
   cuda_on_cpu::take_fault();
 }
 
+TEST_F(Graphs, PageableMemoryIsNotCopiedIntoThem) {
+  void* device = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 4), cudaSuccess);
+  int number = 1;
+  for (const bool back : {false, true}) {
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(back ? cudaMemcpyAsync(&number, device, 4, cudaMemcpyDeviceToHost, streams_[0])
+                   : cudaMemcpyAsync(device, &number, 4, cudaMemcpyHostToDevice, streams_[0]),
+              cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaErrorStreamCaptureInvalidated);
+  }
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+  cuda_on_cpu::take_fault();
+}
+
 TEST_F(Graphs, AKernelIsNotLoadedWhileItIsRecorded) {
   void* y = nullptr;
   ASSERT_EQ(cudaMalloc(&y, 4), cudaSuccess);

@@ -170,16 +170,20 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const auto is_pageable = [&](const void* at) {
     return !call->is_device(at, bytes) && !call->is_pinned(at, bytes);
   };
-  const bool capturing = stream->capture != nullptr;
+  // A device would take it, and read or write the same place again when the graph is launched.
+  if (stream->capture != nullptr && (is_pageable(from) || is_pageable(to))) {
+    stream->capture->invalid = true;
+    return call.done(cudaErrorStreamCaptureUnsupported);
+  }
   std::function<void()> copy = [=] { std::memmove(to, from, bytes); };
-  if (is_pageable(from) && !capturing) {
+  if (is_pageable(from)) {
     const auto* const source = static_cast<const char*>(from);
     copy = [to, staged = std::vector<char>(source, source + bytes)] {
       std::memcpy(to, staged.data(), staged.size());
     };
   }
   const cudaError_t error = call->enqueue(stream, {"memcpy", std::move(copy)});
-  if (error == cudaSuccess && is_pageable(to) && !capturing) {
+  if (error == cudaSuccess && is_pageable(to)) {
     ++call->counts.waits;
     if (!call->drain(stream)) return call.done(cudaErrorUnknown);
   }
