@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "model_text.h"
 #include "runtime/io/npz.h"
 #include "tests/support/status_test.h"
@@ -114,9 +116,16 @@ std::vector<runtime::StepMetrics> Session::steps(int count) {
 }
 
 std::vector<float> Session::tensor(int index) const {
-  EXPECT_THAT(executor_->download(index), IsOk());
-  const float* values = executor_->data_as<float>(index);
-  return {values, values + executor_->bytes(index) / sizeof(float)};
+  std::vector<float> values(executor_->bytes(index) / sizeof(float));
+  const std::uint64_t bytes = values.size() * sizeof(float);
+  const std::byte* const from = executor_->device_data(index);
+  runtime::Device* const device = executor_->device();
+  if (device == nullptr) {
+    std::memcpy(values.data(), from, bytes);
+  } else {  // not every tensor has a home on the host
+    EXPECT_THAT(device->copy_to_host(values.data(), from, bytes), IsOk());
+  }
+  return values;
 }
 
 const proto::Parameter* Session::parameter(const std::string& name) const {
