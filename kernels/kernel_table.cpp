@@ -123,8 +123,8 @@ constexpr std::string_view kKeepLayout[] = {
     "Round",
     "Sign",
 };
-// Run in place, yet elements are named by their row-major places; or labels stand beside the scores,
-// which have dims of their own.
+// Run in place, yet elements are named by their row-major places; or labels stand beside the
+// scores, which have dims of their own.
 constexpr std::string_view kByPlace[] = {"ScatterElements", "ScatterND", "TensorScatter",
                                          "SoftmaxCrossEntropyLossGrad"};
 constexpr std::string_view kPreferChannelsLast[] = {"Conv", "ConvTranspose"};

@@ -1,7 +1,6 @@
 // Pools and their gradients against the reference.
 #include <gtest/gtest.h>
 
-
 #include "tests/kernels/kernel_harness.h"
 
 namespace mezzo::kernels {
