@@ -94,7 +94,7 @@ constexpr std::array kPasses = {
     PassInfo{"hoist-casts", hoist_casts, "moves casts to where fewer bytes pass"},
     PassInfo{"absorb-casts", absorb_casts, "lets kernels read and write the other type themselves"},
     PassInfo{"narrow-storage", narrow_storage,
-             "stores activations of FP32 kernels in BF16, on devices"},
+             "stores activations of FP32 kernels in the low type, on devices"},
     PassInfo{"fuse-epilogues", fuse_epilogues,
              "lets products add biases and apply activations as they write", kTyped},
     PassInfo{"fuse-elementwise", fuse_elementwise,

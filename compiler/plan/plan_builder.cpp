@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "compiler/ir/name_scope.h"
+#include "compiler/ir/training_phases.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/plan_attribute.h"
 
@@ -203,27 +204,6 @@ class PlanBuilder {
     return ok_status();
   }
 
-  // Nodes that the loss, the running statistics or any other output but a gradient needs.
-  std::unordered_set<const Node*> forward_nodes(const Graph& graph) const {
-    std::set<std::string> gradients;
-    for (const auto& [parameter, gradient] : inputs_.training->gradients)
-      gradients.insert(gradient);
-    std::vector<const Value*> stack;
-    for (const Value* output : graph.outputs()) {
-      if (gradients.count(output->name()) == 0) stack.push_back(output);
-    }
-    std::unordered_set<const Node*> needed;
-    while (!stack.empty()) {
-      const Node* node = stack.back()->producer();
-      stack.pop_back();
-      if (node == nullptr || !needed.insert(node).second) continue;
-      for (const Value* operand : node->operands()) {
-        if (operand != nullptr) stack.push_back(operand);
-      }
-    }
-    return needed;
-  }
-
   Status add_graph(const Model& model, bool evaluate) {
     const Graph& graph = *model.graph;
     proto::Phase forward, backward;
@@ -231,7 +211,7 @@ class PlanBuilder {
     backward.set_kind(proto::PHASE_BACKWARD);
     const bool split = !evaluate && inputs_.training != nullptr;
     std::unordered_set<const Node*> needed;
-    if (split) needed = forward_nodes(graph);
+    if (split) needed = forward_nodes(graph, *inputs_.training);
     for (const auto& node : graph.nodes()) {
       const bool in_forward = !split || needed.count(node.get()) > 0;
       MEZZO_RETURN_IF_ERROR(add_step(*node, in_forward ? forward : backward));

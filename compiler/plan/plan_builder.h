@@ -4,9 +4,7 @@
 //    its low copy, running statistics states, other initializers constants.
 // 2. Nodes become steps through lower(); aliases (Reshape and its kind) share their operand's
 // bytes.
-// 3. Nodes that gradients need and the loss does not belong to the backward phase, all others to
-// the
-//    forward phase.
+// 3. The nodes of training_phases.h belong to the forward phase, all others to the backward phase.
 // Offsets stay zero: passes/memory/plan_memory.h places the tensors.
 #pragma once
 

@@ -1,71 +1,24 @@
 #include "passes/precision/narrow_storage.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ops/constants.h"
-#include "compiler/ops/op_def.h"
-#include "passes/cleanup/match.h"
-#include "passes/precision/classify.h"
+#include "compiler/ir/training_phases.h"
 #include "passes/precision/reads_any_type.h"
+#include "passes/precision/save_low.h"
+#include "passes/precision/storage_kinds.h"
 
 namespace mezzo::passes {
 namespace {
 
-// Below, what is saved is not worth a rounding.
-constexpr std::int64_t kLeastElems = 4096;
-
-bool is_large_float(const Value& value) {
-  if (value.dtype() != DType::kFloat32) return false;
-  const auto dims = static_dims(&value);
-  if (!dims) return false;
-  std::int64_t elems = 1;
-  for (const std::int64_t dim : *dims) elems *= dim;
-  return elems >= kLeastElems;
-}
-
-bool is_any_of(const Node& node, std::initializer_list<std::string_view> ops) {
-  return (node.domain().empty() || node.domain() == kMezzoDomain) &&
-         std::find(ops.begin(), ops.end(), node.op_type()) != ops.end();
-}
-
-bool is_contraction(const Node& node) {
-  const OpDef* def = find_op(node);
-  return def != nullptr && def->precision == PrecisionCategory::kAllow;
-}
-
-bool is_move(const Node& node) {
-  const OpDef* def = find_op(node);
-  return def != nullptr && !node.is("Cast") && def->precision == PrecisionCategory::kClear &&
-         def->pin == PinKind::kNone;
-}
-
-bool is_normalisation(const Node& node) {
-  return is_any_of(node, {"BatchNormalization", "BatchNormalizationTrain", "BatchNormalizationGrad",
-                          "GroupNormalization", "InstanceNormalization", "LayerNormalization",
-                          "LayerNormalizationGrad", "RMSNormalization", "RMSNormalizationGrad"});
-}
-
-// Sums of gradients: they take any type and add in FP32.
-bool is_sum(const Node& node) { return is_any_of(node, {"AddN", "SumTo", "ConvGradBias"}); }
-
-bool is_elementwise(const Node& node) {
-  const OpDef* def = find_op(node);
-  return def != nullptr && def->pin == PinKind::kNone && reads_any_type(node) &&
-         def->precision == PrecisionCategory::kInfer;
-}
-
 class Narrower {
  public:
-  Narrower(Graph& graph, PassContext& ctx) : graph_(graph), ctx_(ctx) {
-    for (const NodeDecision& decision : ctx.records.nodes) {
-      if (decision.dtype == DType::kFloat32 && keeps_fp32(decision)) fixed_.insert(decision.node);
-    }
+  Narrower(Graph& graph, PassContext& ctx)
+      : graph_(graph), ctx_(ctx), fixed_(kept_in_fp32(ctx.records)) {
+    if (ctx.policy.low == DType::kFloat16) sparing_ = forward_nodes(graph, *ctx.training);
   }
 
   bool run() {
@@ -96,18 +49,6 @@ class Narrower {
   }
 
  private:
-  // Pins of normalisations and the like, and residual sums, are about what a node computes in.
-  static bool keeps_fp32(const NodeDecision& decision) {
-    switch (decision.rule) {
-      case Rule::kPolicy:
-      case Rule::kRange:
-      case Rule::kCalibration: return true;
-      case Rule::kPin: return decision.cause.find(kKindIsPinned) == std::string::npos;
-      case Rule::kPattern: return decision.cause != kResidualSumCause;
-      default: return false;
-    }
-  }
-
   bool is_low_or_narrow(const Value& value) const {
     return is_low(value.dtype()) || narrow_.count(&value) > 0;
   }
@@ -131,6 +72,9 @@ class Narrower {
     });
   }
 
+  // Is `node` computed as exactly as in FP32, but for what contractions read and give?
+  bool spares(const Node& node) const { return sparing_.count(&node) > 0; }
+
   bool fits(const Node& node, const Value& result) const {
     if (is_move(node)) {
       for (const Value* operand : node.operands()) {
@@ -141,7 +85,7 @@ class Narrower {
         if (other != nullptr && other->dtype() == DType::kFloat32 && narrow_.count(other) == 0)
           return false;
       }
-    } else if (is_elementwise(node) || is_sum(node)) {
+    } else if (!spares(node) && (is_elementwise(node) || is_gradient_sum(node))) {
       for (const Value* operand : node.operands()) {
         if (operand != nullptr && is_large_float(*operand) && narrow_.count(operand) == 0)
           return false;
@@ -156,14 +100,15 @@ class Narrower {
     const Node& node = *use.node;
     if (node.graph() != &graph_ || fixed_.count(display_name(node)) > 0) return false;
     if (node.is("Cast")) return is_low(node.result()->dtype());
-    if (is_move(node)) {
+    const Node& producer = *value.producer();
+    if (is_move(node) || (spares(node) && picks(node))) {
       return std::ranges::all_of(node.results(), [&](const Value* result) {
-        return result == nullptr || is_low_or_narrow(*result);
+        return result == nullptr || !is_floating(result->dtype()) || is_low_or_narrow(*result);
       });
     }
-    if (is_normalisation(node) || is_elementwise(node) || is_sum(node)) return true;
+    if (spares(node)) return is_contraction(producer) && is_normalisation(node);
+    if (is_normalisation(node) || is_elementwise(node) || is_gradient_sum(node)) return true;
     if (node.is("ReduceMean")) return true;  // pools
-    const Node& producer = *value.producer();
     return (is_contraction(producer) || producer.is("Resize")) && reads_any_type(node);
   }
 
@@ -181,7 +126,8 @@ class Narrower {
 
   Graph& graph_;
   PassContext& ctx_;
-  std::unordered_set<std::string> fixed_;  // nodes, by name
+  std::unordered_set<std::string> fixed_;       // nodes, by name
+  std::unordered_set<const Node*> sparing_;     // the forward pass in FP16; empty in BF16
   std::unordered_set<const Value*> narrow_;
 };
 
@@ -189,9 +135,10 @@ class Narrower {
 
 StatusOr<bool> narrow_storage(Model& model, PassContext& ctx) {
   const bool wanted = ctx.for_runtime && ctx.device != DeviceKind::kCpu && ctx.training &&
-                      !ctx.policy.force_fp32 && ctx.policy.low == DType::kBFloat16;
+                      !ctx.policy.force_fp32 && is_low(ctx.policy.low);
   if (!wanted) return false;
-  return Narrower(*model.graph, ctx).run();
+  const bool saves = ctx.policy.low == DType::kFloat16 && save_low(*model.graph, ctx);
+  return Narrower(*model.graph, ctx).run() || saves;
 }
 
 }  // namespace mezzo::passes
