@@ -20,7 +20,7 @@ namespace {
 bool keeps_magnitude(const Node& node) {
   return is_one_of(node, {"Relu", "LeakyRelu", "PRelu", "Elu", "Celu", "Selu", "Gelu", "Swish",
                           "HardSwish", "Mish", "Clip", "Add", "Sub", "Sum", "Max", "Min", "MaxPool",
-                          "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean"}) ||
+                          "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "Cast"}) ||
          node.is("Swish", "ai.mezzo") || node.is("Gelu", "ai.mezzo") || is_move(node);
 }
 
