@@ -134,7 +134,8 @@ TEST(NarrowStorage, CopiesForTheBackwardPassAreMadeInTheForwardPhase) {
     for (const proto::Step& step : phase.steps()) {
       if (step.op() == "Cast" && !forward) ++casts_in_backward;
       for (const int input : step.inputs()) {
-        if (input < 0 || forward) continue;
+        // Next to the loss a program rounds as it reads, as the FP32 values are there still.
+        if (input < 0 || forward || step.op() == "FusedElementwise") continue;
         EXPECT_EQ(large_fp32.count(input), 0U)
             << step.node() << " reads " << plan.tensors(input).name();
         copies += made.count(input) > 0 ? 1 : 0;
