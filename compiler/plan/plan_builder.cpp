@@ -1,7 +1,6 @@
 #include "compiler/plan/plan_builder.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 

@@ -126,8 +126,8 @@ class Narrower {
 
   Graph& graph_;
   PassContext& ctx_;
-  std::unordered_set<std::string> fixed_;       // nodes, by name
-  std::unordered_set<const Node*> sparing_;     // the forward pass in FP16; empty in BF16
+  std::unordered_set<std::string> fixed_;    // nodes, by name
+  std::unordered_set<const Node*> sparing_;  // the forward pass in FP16; empty in BF16
   std::unordered_set<const Value*> narrow_;
 };
 

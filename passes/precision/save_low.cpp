@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ir/training_phases.h"
 #include "compiler/report/format.h"
 #include "compiler/support/dtype.h"
@@ -17,11 +21,22 @@ namespace mezzo::passes {
 namespace {
 
 // Magnitudes do not grow, or grow as the number of terms.
+constexpr std::string_view kKeepMagnitude[] = {"Relu",          "LeakyRelu",
+                                               "PRelu",         "Elu",
+                                               "Celu",          "Selu",
+                                               "Gelu",          "Swish",
+                                               "Mish",          "HardSwish",
+                                               "Clip",          "Cast",
+                                               "Add",           "Sub",
+                                               "Sum",           "Max",
+                                               "Min",           "ReduceMean",
+                                               "MaxPool",       "AveragePool",
+                                               "GlobalMaxPool", "GlobalAveragePool"};
+
 bool keeps_magnitude(const Node& node) {
-  return is_one_of(node, {"Relu", "LeakyRelu", "PRelu", "Elu", "Celu", "Selu", "Gelu", "Swish",
-                          "HardSwish", "Mish", "Clip", "Add", "Sub", "Sum", "Max", "Min", "MaxPool",
-                          "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "Cast"}) ||
-         node.is("Swish", "ai.mezzo") || node.is("Gelu", "ai.mezzo") || is_move(node);
+  const bool ours = node.domain().empty() || node.domain() == kMezzoDomain;
+  return is_move(node) ||
+         (ours && std::ranges::find(kKeepMagnitude, node.op_type()) != std::end(kKeepMagnitude));
 }
 
 // Lies between -1 and 1 whatever it reads.
@@ -62,7 +77,10 @@ class LowSaver {
     }
     if (later.empty()) return;
     Value* low = cast_of(value);
-    if (low == nullptr && fits_low(value)) low = add_cast(value);
+    if (low == nullptr && fits_low(value)) {
+      low = add_cast(value);
+      record(value, later);
+    }
     if (low == nullptr) return;
     for (const Use& use : later) use.node->set_operand(use.operand, low);
     ctx_.stats.add("activations-saved-low", 1);
@@ -110,7 +128,8 @@ class LowSaver {
 
   // Slopes and limits, not terms.
   static bool is_parameter(const Node& node, const Value& value) {
-    return value.is_initializer() && is_one_of(node, {"PRelu", "Clip"}) && node.operand(0) != &value;
+    return value.is_initializer() && is_one_of(node, {"PRelu", "Clip"}) &&
+           node.operand(0) != &value;
   }
 
   Value* add_cast(Value& value) {
@@ -123,6 +142,19 @@ class LowSaver {
     cast->result()->type = value.type;
     cast->result()->type.tensor.dtype = ctx_.policy.low;
     return cast->result();
+  }
+
+  void record(const Value& value, const std::vector<Use>& readers) {
+    CastDecision cast;
+    cast.value = value.name();
+    cast.producer = display_name(*value.producer());
+    for (const Use& use : readers) cast.consumers.push_back(display_name(*use.node));
+    cast.from = value.dtype();
+    cast.to = ctx_.policy.low;
+    const std::int64_t elems = value.tensor_type().elems();
+    cast.bytes = dtype_bytes(cast.from, elems) + dtype_bytes(cast.to, elems);
+    cast.cause = "only gradients read it later";
+    ctx_.records.casts.push_back(std::move(cast));
   }
 
   Graph& graph_;

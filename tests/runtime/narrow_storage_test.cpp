@@ -124,8 +124,8 @@ INSTANTIATE_TEST_SUITE_P(Activations, NarrowStorage, testing::Values(kSilu, kRel
 // Forward steps read in FP32 what the backward pass reads in FP16; the cast between them is no step
 // of the backward phase, which would keep both until then.
 TEST(NarrowStorage, CopiesForTheBackwardPassAreMadeInTheForwardPhase) {
-  const auto session = value_or_die(
-      Session::open(residual_net(kSilu), session_options("fp16", DeviceKind::kCuda)));
+  const auto session =
+      value_or_die(Session::open(residual_net(kSilu), session_options("fp16", DeviceKind::kCuda)));
   const proto::Plan& plan = session->plan();
   std::set<int> made, large_fp32;
   int copies = 0, casts_in_backward = 0;
