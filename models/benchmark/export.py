@@ -2,6 +2,7 @@
 """Writes the ONNX graphs of nets.py without their weights: models/benchmark/NAME.onnx and NAME.json.
 
     python models/benchmark/export.py [NAME...]      needs torch and onnx
+    python models/benchmark/export.py --small        tests/gpu/networks instead
 
 A graph's weights are external data in NAME.weights, which does not exist: tools/gpu_check draws it.
 The JSON says how: for every tensor its place in the file, and mean and deviation of what PyTorch
@@ -17,7 +18,7 @@ import onnx
 import torch
 from onnx import external_data_helper, numpy_helper
 
-from nets import NETS, example
+from nets import NETS, SMALL, example
 
 HERE = pathlib.Path(__file__).parent
 INLINE_BYTES = 1024  # smaller tensors stay in the graph
@@ -62,18 +63,21 @@ def drop_metadata(model):
 
 
 def main(names):
-    for name in names or NETS:
-        make, inputs, batch = NETS[name]
+    nets, folder, how = NETS, HERE, ""
+    if names == ["--small"]:
+        nets, folder, how, names = SMALL, HERE.parent.parent / "tests" / "gpu" / "networks", " --small", []
+    for name in names or nets:
+        make, inputs, batch = nets[name]
         model = export(make, inputs, batch)
         drop_metadata(model)
         tensors, size = take_weights_out(name, model)
-        onnx.save(model, HERE / f"{name}.onnx")
+        onnx.save(model, folder / f"{name}.onnx")
         ports = [{"name": port, "shape": list(shape), "dtype": dtype, "classes": classes or 0}
                  for port, (shape, dtype, classes) in inputs.inputs(batch).items()]
-        recipe = {"source": "models/benchmark/export.py", "batch": batch, "weights_bytes": size,
+        recipe = {"source": f"models/benchmark/export.py{how}", "batch": batch, "weights_bytes": size,
                   "inputs": ports, "tensors": tensors}
-        (HERE / f"{name}.json").write_text(json.dumps(recipe, indent=1) + "\n")
-        print(name, (HERE / f"{name}.onnx").stat().st_size, "bytes,", len(tensors), "tensors")
+        (folder / f"{name}.json").write_text(json.dumps(recipe, indent=1) + "\n")
+        print(name, (folder / f"{name}.onnx").stat().st_size, "bytes,", len(tensors), "tensors")
 
 
 if __name__ == "__main__":

@@ -36,13 +36,18 @@ def stage(inputs, width, blocks, stride=1, dilation=1):
 
 
 class Backbone(nn.Module):
-    """ResNet-50 up to its last stage; with `dilated`, that stage keeps its resolution."""
+    """ResNet-50 up to its last stage; with `dilated`, that stage keeps its resolution.
 
-    def __init__(self, dilated=False):
+    `width` is that of the first stage's inner convolutions, `blocks` the number in each stage.
+    """
+
+    def __init__(self, dilated=False, width=64, blocks=(3, 4, 6, 3)):
         super().__init__()
-        self.stem, self.stem_norm = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        self.stages = nn.ModuleList([stage(64, 64, 3), stage(256, 128, 4, 2), stage(512, 256, 6, 2),
-                                     stage(1024, 512, 3, 1 if dilated else 2, 2 if dilated else 1)])
+        self.stem, self.stem_norm = nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)
+        self.stages = nn.ModuleList([
+            stage(width, width, blocks[0]), stage(4 * width, 2 * width, blocks[1], 2),
+            stage(8 * width, 4 * width, blocks[2], 2),
+            stage(16 * width, 8 * width, blocks[3], 1 if dilated else 2, 2 if dilated else 1)])
 
     def forward(self, x):
         x = F.max_pool2d(F.relu(self.stem_norm(self.stem(x))), 3, 2, 1)
@@ -51,9 +56,10 @@ class Backbone(nn.Module):
 
 
 class ResNet50(nn.Module):
-    def __init__(self):
+    def __init__(self, classes=1000, **backbone):
         super().__init__()
-        self.backbone, self.head = Backbone(), nn.Linear(2048, 1000)
+        self.backbone = Backbone(**backbone)
+        self.head = nn.Linear(32 * backbone.get("width", 64), classes)
 
     def forward(self, image, label):
         _, x = self.backbone(image)
@@ -68,16 +74,18 @@ def conv_norm_relu(inputs, outputs, size=1, dilation=1):
 class DeepLabV3Plus(nn.Module):
     classes = 21
 
-    def __init__(self):
+    def __init__(self, channels=256, width=64, **backbone):
         super().__init__()
-        self.backbone = Backbone(dilated=True)
-        self.branches = nn.ModuleList([conv_norm_relu(2048, 256), *(conv_norm_relu(2048, 256, 3, rate)
-                                                                    for rate in (6, 12, 18))])
-        self.pooled = conv_norm_relu(2048, 256)
-        self.project = conv_norm_relu(5 * 256, 256)
-        self.low = conv_norm_relu(256, 48)
-        self.decoder = nn.Sequential(conv_norm_relu(304, 256, 3), conv_norm_relu(256, 256, 3))
-        self.head = nn.Conv2d(256, self.classes, 1)
+        deep, low = 32 * width, channels * 3 // 16
+        self.backbone = Backbone(dilated=True, width=width, **backbone)
+        self.branches = nn.ModuleList([conv_norm_relu(deep, channels),
+                                       *(conv_norm_relu(deep, channels, 3, rate) for rate in (6, 12, 18))])
+        self.pooled = conv_norm_relu(deep, channels)
+        self.project = conv_norm_relu(5 * channels, channels)
+        self.low = conv_norm_relu(4 * width, low)
+        self.decoder = nn.Sequential(conv_norm_relu(channels + low, channels, 3),
+                                     conv_norm_relu(channels, channels, 3))
+        self.head = nn.Conv2d(channels, self.classes, 1)
 
     def forward(self, image, label):
         low, x = self.backbone(image)
@@ -122,9 +130,8 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, words, places, causal):
+    def __init__(self, words, places, causal, width=768, heads=12, layers=12):
         super().__init__()
-        width, heads, layers = 768, 12, 12
         approximate = "tanh" if causal else "none"
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(places, width)
         self.causal = causal
@@ -173,6 +180,16 @@ NETS = {
     "bert_base": (lambda: Transformer(30522, 512, False), Tokens(512, 30522), 16),
     "gpt2_small": (lambda: Transformer(50257, 1024, True), Tokens(1024, 50257), 8),
     "deeplabv3plus": (DeepLabV3Plus, Images(512, 21, True), 8),
+}
+
+# The same with everything small, for tests on a processor (tests/gpu/networks).
+_THIN = {"width": 8, "blocks": (1, 1, 2, 1)}
+_SHALLOW = {"width": 32, "heads": 2, "layers": 2}
+SMALL = {
+    "resnet50": (lambda: ResNet50(10, **_THIN), Images(32, 10, False), 4),
+    "bert_base": (lambda: Transformer(128, 16, False, **_SHALLOW), Tokens(16, 128), 2),
+    "gpt2_small": (lambda: Transformer(128, 16, True, **_SHALLOW), Tokens(16, 128), 2),
+    "deeplabv3plus": (lambda: DeepLabV3Plus(16, **_THIN), Images(32, 21, True), 2),
 }
 
 

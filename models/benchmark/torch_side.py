@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
 """Times a training step of one network of nets.py in PyTorch on the GPU.
 
-    torch_side.py NETWORK OUT.json [STEPS]
+    torch_side.py NETWORK OUT.json STEPS WAY_PRECISION...
 
-Eager and compiled (torch.compile), in float32 without TF32 and under autocast in bfloat16 and
-float16 (with GradScaler), AdamW in its fused form, images channels-last. Writes median milliseconds
-of a step and the peak of the allocator's memory; what fails is told by its error.
+WAY is eager or compiled (torch.compile), PRECISION is fp32 (without TF32), bf16 or fp16 (autocast;
+with GradScaler). AdamW in its fused form, images channels-last. Writes, after every one, median
+milliseconds between the ends of two steps, as the device's clock has them, the peak of the
+allocator's memory and the seconds that the first step took; what fails is told by its error.
 """
 import json
 import statistics
 import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f"no PyTorch here: {error}")
 
 from nets import NETS, example
 
-WARMUP = 6
+MOST_WARMUP = 6
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -32,40 +36,45 @@ def measure(name, dtype, compiled, steps):
     scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
     run = torch.compile(net) if compiled else net
     torch.cuda.reset_peak_memory_stats()
-    times = []
+    ends, first_s = [], None
+    begin = time.perf_counter()
     for _ in range(steps):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", dtype or torch.bfloat16, enabled=dtype is not None):
             loss = run(*batch_tensors)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) * 1000)
-    return {"step_ms": statistics.median(times[WARMUP:]), "last_loss": float(loss),
-            "peak_bytes": torch.cuda.max_memory_allocated()}
+        ends.append(torch.cuda.Event(enable_timing=True))
+        ends[-1].record()
+        if first_s is None:
+            torch.cuda.synchronize()
+            first_s = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    times = [one.elapsed_time(next_one) for one, next_one in zip(ends, ends[1:])]
+    return {"step_ms": statistics.median(times[min(MOST_WARMUP, steps // 2):] or times),
+            "last_loss": float(loss), "first_step_s": first_s,
+            "peak_bytes": torch.cuda.max_memory_allocated(),
+            "reserved_bytes": torch.cuda.max_memory_reserved()}
 
 
 def main():
-    name, out = sys.argv[1:3]
-    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 24
+    name, out, steps, *variants = sys.argv[1:]
     if not torch.cuda.is_available():
         sys.exit("PyTorch finds no CUDA device")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    result = {"torch": torch.__version__}
-    for way in ("eager", "compiled"):
-        for precision, dtype in DTYPES.items():
-            try:
-                result[f"{way}_{precision}"] = measure(name, dtype, way == "compiled", steps)
-            except Exception as error:  # the other figures are still wanted
-                result[f"{way}_{precision}"] = {"error": f"{type(error).__name__}: {error}"[:500]}
-            torch._dynamo.reset()
-            torch.cuda.empty_cache()
-            with open(out, "w") as file:  # what there is, should the time run out
-                json.dump(result, file)
+    result = {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
+    for variant in variants:
+        way, precision = variant.split("_")
+        try:
+            result[variant] = measure(name, DTYPES[precision], way == "compiled", int(steps))
+        except Exception as error:  # the other figures are still wanted
+            result[variant] = {"error": f"{type(error).__name__}: {error}"[:2000]}
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+        with open(out, "w") as file:  # what there is, should the time run out
+            json.dump(result, file)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ namespace mezzo::runtime::cuda {
 
 class BatchFeed {
  public:
-  BatchFeed(cudaStream_t stream, DeviceCounts& counts) : stream_(stream), counts_(counts) {}
+  explicit BatchFeed(cudaStream_t stream) : stream_(stream) {}
   Status create(Device& device, std::span<const DeviceTrainingSpec::Input> inputs);
 
   // Of the slot that is next. Looks until the device has copied what lay there.
@@ -41,7 +41,6 @@ class BatchFeed {
   std::uint64_t bytes_ = 0;             // of a slot
   Stream copies_;
   cudaStream_t stream_;
-  DeviceCounts& counts_;
 };
 
 }  // namespace mezzo::runtime::cuda

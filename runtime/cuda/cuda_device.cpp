@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/rows.h"
+#include "runtime/cuda/counted_calls.h"
 #include "runtime/cuda/training.h"
 
 namespace mezzo::runtime::cuda {
@@ -61,7 +62,7 @@ class PinnedBlock : public DeviceMemory {
 
 class Graph : public DeviceGraph {
  public:
-  Graph(cudaStream_t stream, DeviceCounts& counts) : stream_(stream), counts_(counts) {}
+  explicit Graph(cudaStream_t stream) : stream_(stream) {}
   ~Graph() override {
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
@@ -80,15 +81,11 @@ class Graph : public DeviceGraph {
     nodes_ = nodes;
     return check(cudaGraphInstantiate(&executable_, graph_, 0));
   }
-  Status launch() override {
-    ++counts_.launches;
-    return check(cudaGraphLaunch(executable_, stream_));
-  }
+  Status launch() override { return check(cudaGraphLaunch(executable_, stream_)); }
   std::uint64_t nodes() const override { return nodes_; }
 
  private:
   cudaStream_t stream_;
-  DeviceCounts& counts_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
   std::uint64_t nodes_ = 0;
@@ -117,11 +114,19 @@ class CudaDevice : public Device {
     context_.allow_tf32 = options.allow_tf32;
     context_.cache_folder = options.cache_folder;
     context_.timed_candidates = options.timed_algorithms;
-    return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    MEZZO_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+    MEZZO_ASSIGN_OR_RETURN(info_.free_bytes, free_bytes());
+    return ok_status();
   }
 
   DeviceInfo info() const override { return info_; }
-  DeviceCounts counts() const override { return counts_; }
+  DeviceCounts counts() const override { return counted_calls() - not_counted_; }
+
+  StatusOr<std::uint64_t> free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
+    return std::uint64_t{free};
+  }
 
   StatusOr<std::unique_ptr<DeviceMemory>> allocate(std::uint64_t bytes,
                                                    std::string_view what) override {
@@ -157,20 +162,15 @@ class CudaDevice : public Device {
 
   Status copy_to_device(void* to, const void* from, std::uint64_t bytes) override {
     if (bytes == 0) return ok_status();
-    ++counts_.launches;
     MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_)));
     return wait();
   }
   Status copy_to_host(void* to, const void* from, std::uint64_t bytes) override {
     if (bytes == 0) return ok_status();
-    ++counts_.launches;
     MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_)));
     return wait();
   }
-  Status wait() override {
-    ++counts_.waits;
-    return check(cudaStreamSynchronize(stream_));
-  }
+  Status wait() override { return check(cudaStreamSynchronize(stream_)); }
 
   StatusOr<std::unique_ptr<kernels::Kernel>> prepare_kernel(
       kernels::KernelRequest request) override {
@@ -180,22 +180,25 @@ class CudaDevice : public Device {
   void* stream() const override { return stream_; }
 
   Status begin_capture() override {
+    before_capture_ = counted_calls();
     return check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   }
   StatusOr<std::unique_ptr<DeviceGraph>> end_capture() override {
-    auto graph = std::make_unique<Graph>(stream_, counts_);
+    not_counted_ = not_counted_ + (counted_calls() - before_capture_);
+    auto graph = std::make_unique<Graph>(stream_);
     MEZZO_RETURN_IF_ERROR(graph->end_capture());
     return std::unique_ptr<DeviceGraph>(std::move(graph));
   }
 
   StatusOr<std::unique_ptr<DeviceTraining>> create_training(
       const DeviceTrainingSpec& spec) override {
-    return cuda::create_training(*this, stream_, counts_, spec);
+    return cuda::create_training(*this, stream_, spec);
   }
 
  private:
   DeviceInfo info_;
-  DeviceCounts counts_;
+  DeviceCounts not_counted_ = counted_calls();  // from before, and what was captured
+  DeviceCounts before_capture_;
   kernels::cuda::Context context_;
   cudaStream_t stream_ = nullptr;
 };

@@ -22,8 +22,8 @@ using kernels::cuda::TrainingTables;
 
 class CudaTraining : public DeviceTraining {
  public:
-  CudaTraining(Device& device, cudaStream_t stream, DeviceCounts& counts)
-      : device_(device), stream_(stream), counts_(counts), feed_(stream, counts) {}
+  CudaTraining(Device& device, cudaStream_t stream)
+      : device_(device), stream_(stream), feed_(stream) {}
   // Pinned memory is given back below, and nothing says that this waits for copies on their way.
   ~CudaTraining() override { cudaStreamSynchronize(stream_); }
   CudaTraining(const CudaTraining&) = delete;
@@ -51,7 +51,6 @@ class CudaTraining : public DeviceTraining {
       MEZZO_RETURN_IF_ERROR(to_device(p.second, parameters[i].second, p.elems));
       MEZZO_RETURN_IF_ERROR(to_device(p.average, parameters[i].average, p.elems));
     }
-    ++counts_.launches;
     return kernels::cuda::refresh_low(tables(), stream_);
   }
 
@@ -68,29 +67,16 @@ class CudaTraining : public DeviceTraining {
   StatusOr<std::span<void* const>> batch_buffers() override { return feed_.buffers(); }
   Status enqueue_batch() override { return feed_.enqueue(); }
 
-  Status enqueue_begin() override {
-    ++counts_.launches;
-    return kernels::cuda::begin_micro_batch(tables(), stream_);
-  }
-  Status enqueue_end() override {
-    ++counts_.launches;
-    return kernels::cuda::end_micro_batch(tables(), stream_);
-  }
-  Status enqueue_update() override {
-    ++counts_.launches;
-    return kernels::cuda::update_weights(tables(), stream_);
-  }
-  Status enqueue_cancel() override {
-    ++counts_.launches;
-    return kernels::cuda::cancel_step(tables(), stream_);
-  }
+  Status enqueue_begin() override { return kernels::cuda::begin_micro_batch(tables(), stream_); }
+  Status enqueue_end() override { return kernels::cuda::end_micro_batch(tables(), stream_); }
+  Status enqueue_update() override { return kernels::cuda::update_weights(tables(), stream_); }
+  Status enqueue_cancel() override { return kernels::cuda::cancel_step(tables(), stream_); }
 
   Status enqueue_record() override {
     if (enqueued_ - taken_ >= kMostInFlight)
       return internal_error("more training steps in flight than records of them");
     Arrival& arrival = arrivals_[enqueued_ % kMostInFlight];
     ++enqueued_;
-    ++counts_.launches;
     MEZZO_RETURN_IF_ERROR(
         check(cudaMemcpyAsync(arrival.record->data(), tables().record, sizeof(StepRecord),
                               cudaMemcpyDeviceToHost, stream_)));
@@ -147,7 +133,6 @@ class CudaTraining : public DeviceTraining {
 
   Device& device_;
   cudaStream_t stream_;
-  DeviceCounts& counts_;
   TrainingMemory tables_;
   BatchFeed feed_;
   std::array<Arrival, kMostInFlight> arrivals_;
@@ -157,9 +142,8 @@ class CudaTraining : public DeviceTraining {
 }  // namespace
 
 StatusOr<std::unique_ptr<DeviceTraining>> create_training(Device& device, cudaStream_t stream,
-                                                          DeviceCounts& counts,
                                                           const DeviceTrainingSpec& spec) {
-  auto training = std::make_unique<CudaTraining>(device, stream, counts);
+  auto training = std::make_unique<CudaTraining>(device, stream);
   MEZZO_RETURN_IF_ERROR(training->create(spec));
   return std::unique_ptr<DeviceTraining>(std::move(training));
 }

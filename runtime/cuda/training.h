@@ -10,10 +10,9 @@
 
 namespace mezzo::runtime::cuda {
 
-// `stream` is that of `device`; `counts` are the device's, and both outlive the training.
+// `stream` is that of `device`, which outlives the training.
 // InvalidArgument: not enough memory. Internal: buffers that are missing or not aligned.
 StatusOr<std::unique_ptr<DeviceTraining>> create_training(Device& device, cudaStream_t stream,
-                                                          DeviceCounts& counts,
                                                           const DeviceTrainingSpec& spec);
 
 }  // namespace mezzo::runtime::cuda

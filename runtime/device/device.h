@@ -38,10 +38,12 @@ struct DeviceOptions {
   int timed_algorithms = 1;
 };
 
-// Calls made since the device was opened.
+// Calls of the accelerator's libraries since the device was opened, whoever made them. Of what is
+// captured into a graph none counts; each launch of the graph does, once.
 struct DeviceCounts {
-  std::uint64_t launches = 0;  // kernels, copies and graphs put into the stream
-  std::uint64_t waits = 0;     // for the device
+  std::uint64_t launches = 0;  // kernels, libraries' operations (one each) and graphs
+  std::uint64_t copies = 0;    // copies and fills of memory
+  std::uint64_t waits = 0;     // calls that let the host wait for the device
 };
 
 // Memory of a device or of the host, given back on destruction.
@@ -66,8 +68,10 @@ struct DeviceTrainingSpec;
 class Device {
  public:
   virtual ~Device() = default;
-  virtual DeviceInfo info() const = 0;
+  virtual DeviceInfo info() const = 0;  // free_bytes: when it was opened
   virtual DeviceCounts counts() const = 0;
+  // Of the device's memory, as its driver says now: other programs' use counts.
+  virtual StatusOr<std::uint64_t> free_bytes() const = 0;
 
   // Zeroed memory on the device, aligned to 256 bytes. InvalidArgument where there is not so much,
   // with the numbers; `what` is it for.

@@ -116,6 +116,8 @@ class Trainer {
   std::uint64_t state_bytes();
   // On a device, why steps are launched call by call instead of as a graph; empty if they are not.
   std::string why_no_graph() const;
+  // Null on the CPU.
+  const DeviceSteps* device_steps() const { return device_.get(); }
 
  private:
   Trainer(Executor& executor, Dataset& data, const TrainerOptions& options,

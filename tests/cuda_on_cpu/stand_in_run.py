@@ -52,6 +52,7 @@ class Training:
         self.losses = [step["loss"] for step in self.steps]
         self.weights = (folder / "checkpoint" / "model.safetensors").read_bytes()
         self.report = report
+        self.summary = json.loads((folder / "summary.json").read_text())
 
     def is_same(self, other):
         return self.steps == other.steps and self.weights == other.weights

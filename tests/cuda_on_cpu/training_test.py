@@ -79,6 +79,34 @@ class TrainingTest(unittest.TestCase):
             self.assertEqual(run.report["blocks_alive"], 0)
             self.assertFalse(run.report["fault"])
 
+    def test_the_summary_tells_what_a_step_asks_of_the_device(self):
+        graph = self.train(6, "bf16").summary
+        self.assertTrue(graph["cuda_graph"])
+        self.assertNotIn("why_no_cuda_graph", graph)
+        self.assertEqual(graph["launches_per_step"], 1)
+        self.assertEqual(graph["waits_per_step"], 0)
+        # Images and labels come in one copy, go to two inputs, and the record goes back.
+        self.assertEqual(graph["copies_per_step"], 4)
+        for name in ("host_us_median", "batch_us_median", "device_wait_us_median"):
+            self.assertGreater(graph[name], 0, name)
+        planned = sum(graph[name] for name in ("planned_bytes", "workspace_bytes"))
+        self.assertGreater(graph["device_reserved_bytes"], planned)
+
+        few, many = self.train(4, "bf16", *EAGER), self.train(9, "bf16", *EAGER)
+        self.assertFalse(many.summary["cuda_graph"])
+        self.assertTrue(many.summary["why_no_cuda_graph"])
+        self.assertEqual(many.summary["waits_per_step"], 0)
+        for own, theirs in (("launches_per_step", "kernels"), ("copies_per_step", "copies")):
+            arrived = many.report[theirs] - few.report[theirs]
+            self.assertEqual(many.summary[own] * 5, arrived, own)
+        self.assertGreater(many.summary["launches_per_step"], 20)
+
+        on_cpu = self.train(4, "bf16", device="cpu").summary
+        self.assertFalse({"cuda_graph", "host_us_median", "launches_per_step"} & set(on_cpu))
+        one = self.train(1, "bf16").summary
+        self.assertFalse(one["cuda_graph"])
+        self.assertNotIn("host_us_median", one)
+
     def test_the_order_of_streams_does_not_matter(self):
         for further in ([], EAGER):
             expected = self.train(4, "fp16", *further)

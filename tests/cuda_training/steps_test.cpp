@@ -97,6 +97,57 @@ TEST(DeviceSteps, NothingWaits) {
   }
 }
 
+// Per step, by the stand-in's count of what arrived there and by the device's own.
+TEST(DeviceSteps, EveryCallOfAStepIsCounted) {
+  constexpr unsigned kSteps = 6;
+  for (const std::int64_t accumulate : {1, 3}) {
+    SessionOptions options = options_of(accumulate);
+    options.precision = "bf16";
+    options.trainer.graphs = false;
+    const auto session = open(options);
+    session->steps(3);
+    const auto device_before = session_device()->counts();
+    const auto before = cuda_on_cpu::counts();
+    session->steps(kSteps);
+    const auto after = cuda_on_cpu::counts();
+    const auto device_after = session_device()->counts();
+    EXPECT_EQ(device_after.launches - device_before.launches, after.kernels - before.kernels);
+    EXPECT_EQ(device_after.copies - device_before.copies, after.copies - before.copies);
+    EXPECT_EQ(device_after.waits - device_before.waits, after.waits - before.waits);
+    const auto cost = session->trainer().device_steps()->cost();
+    ASSERT_TRUE(cost.has_value());
+    EXPECT_EQ(cost->calls.launches * kSteps, after.kernels - before.kernels);
+    EXPECT_EQ(cost->calls.copies * kSteps, after.copies - before.copies);
+    EXPECT_EQ(cost->calls.waits, 0U);
+    unsigned plan_steps = 0;
+    for (const auto& phase : session->executor().plan().phases()) {
+      if (phase.kind() == proto::PHASE_FORWARD || phase.kind() == proto::PHASE_BACKWARD)
+        plan_steps += static_cast<unsigned>(phase.steps_size());
+    }
+    EXPECT_GT(cost->calls.launches, plan_steps * static_cast<unsigned>(accumulate));
+    EXPECT_GT(cost->host_us, 0);
+  }
+}
+
+// One for each micro-batch, and nothing of what was captured.
+TEST(DeviceSteps, AGraphIsOneLaunch) {
+  for (const std::int64_t accumulate : {1, 3}) {
+    const auto session = open(options_of(accumulate));
+    REQUIRE_GRAPHS(*session);
+    const auto* const steps = session->trainer().device_steps();
+    session->steps(2);
+    EXPECT_TRUE(steps->has_graph());
+    EXPECT_FALSE(steps->cost().has_value()) << "no step yet is as later ones will be";
+    session->steps(4);
+    ASSERT_TRUE(steps->cost().has_value());
+    EXPECT_EQ(steps->cost()->calls.launches, static_cast<unsigned>(accumulate));
+    // The batch to the device and to each of its inputs, and the record back.
+    const auto inputs = static_cast<unsigned>(session->executor().plan().inputs_size());
+    EXPECT_EQ(steps->cost()->calls.copies, (1 + inputs) * static_cast<unsigned>(accumulate) + 1);
+    EXPECT_EQ(steps->cost()->calls.waits, 0U);
+  }
+}
+
 TEST(DeviceSteps, GraphsAndSingleLaunchesGiveTheSameBits) {
   for (const std::int64_t accumulate : {1, 2}) {
     SessionOptions options = options_of(accumulate);

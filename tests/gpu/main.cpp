@@ -1,136 +1,219 @@
-// Checks the CUDA part on a GPU and writes what it found as JSON. tools/gpu_check calls it.
+// Checks the CUDA part on a GPU and writes what it found as JSON. tools/gpu_check packs and calls
+// it.
 //
-//   gpu_check FOLDER OUT.json [--limit SECONDS] [--no-torch]
+//   gpu_check FOLDER OUT.json [options]
 //
-// FOLDER holds what tools/gpu_check packed: bin/mezzo, bin/gpu_kernels_test, lib/, refs/,
-// networks/. Exit status 0 when all that ran was as it should be, 1 otherwise, 2 for usage.
+// FOLDER holds what was packed: bin/mezzo, bin/gpu_kernels_test, lib/, refs/, networks/, pack.json.
+//   --limit SECONDS       for all of it; 460
+//   --no-torch            without PyTorch beside the networks
+//   --python PROGRAM      that has PyTorch; python3
+//   --jobs N              programs at once where no time is measured
+//   --kernels FILTER      some of the kernel tests, as --gtest_filter has it
+//   --references A,B      some of the trainings;     "none": none of them
+//   --networks A,B        some of the networks, or others in FOLDER/networks; "none"
+//   --steps N             of the networks; 24
+//   --work FOLDER         for files of the runs, some 3 GB
+//
+// Environment: MEZZO_GPU_CHECK_LIBRARIES, where the programs of FOLDER find theirs;
+// MEZZO_GPU_CHECK_LOADER, the dynamic loader that starts them where the machine's own is too old.
+//
+// OUT.json is written after every part, with "complete" true at the end. Exit status 0 when all
+// that was asked for was run and passed, 1 otherwise, 2 for usage.
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <thread>
 
+#include "tests/gpu/check.h"
+#include "tests/gpu/kernel_tests.h"
+#include "tests/gpu/machine.h"
 #include "tests/gpu/networks.h"
-#include "tests/gpu/process.h"
 #include "tests/gpu/references.h"
+#include "tests/gpu/sanitizer.h"
 
 namespace mezzo::gpu {
 namespace {
 
-using Json = nlohmann::json;
+// The parts' ends as shares of the limit; what one leaves over is the next one's.
+constexpr double kKernelsEnd = 0.30, kReferencesEnd = 0.47, kSanitizerEnd = 0.56;
+constexpr double kLastSeconds = 5;  // to end what is cut off, and to write
+constexpr int kMostJobs = 8;
 
-struct Options {
-  std::string folder, out;
-  double limit_s = 460;
-  bool with_torch = true;
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+// Checkpoints of the networks are a gigabyte and more each, and written to stay: memory is fastest.
+std::string work_folder() {
+  constexpr std::uint64_t kEnough = std::uint64_t{16} << 30;
+  struct statvfs space {};
+  const bool in_memory = statvfs("/dev/shm", &space) == 0 &&
+                         std::uint64_t{space.f_bavail} * space.f_frsize >= kEnough &&
+                         access("/dev/shm", W_OK) == 0;
+  std::error_code error;
+  const auto parent =
+      in_memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path(error);
+  return parent / ("mezzo_gpu_check_" + std::to_string(getpid()));
+}
+
+// The result so far, in place of the one before.
+bool write(const std::string& path, const Json& result) {
+  const std::string next = path + ".part";
+  std::ofstream file(next);
+  file << result.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(next, path, error);
+  if (file && !error) return true;
+  std::fprintf(stderr, "gpu_check: cannot write %s\n", path.c_str());
+  return false;
+}
+
+class Whole {
+ public:
+  Whole(Check check, std::string out) : check_(std::move(check)), out_(std::move(out)) {
+    result_ = {{"complete", false}, {"limit_s", check_.limit_s}, {"limited", limited()}};
+  }
+
+  int run() {
+    if (!write(out_, result_)) return 1;  // before eight minutes have gone by
+    tell(check_, "looking at the machine");
+    result_["machine"] = describe_machine(check_);
+    if (!result_["machine"].contains("device")) {
+      result_["verdict"] = kNotRun;
+      result_["error"] = result_["machine"].value("error", Json("no CUDA device was found"));
+      return finish();
+    }
+    check_.device_bytes = result_["machine"]["device"].value("total_bytes", std::uint64_t{0});
+    std::filesystem::create_directories(check_.work);
+    TorchWarmup warmup(check_, check_.until(kSanitizerEnd));
+    part("kernels", check_.kernels,
+         [&] { return run_kernel_tests(check_, check_.until(kKernelsEnd)); });
+    part("references", check_.references,
+         [&] { return run_references(check_, check_.until(kReferencesEnd)); });
+    part("compute_sanitizer", check_.kernels,
+         [&] { return run_sanitizer(check_, check_.until(kSanitizerEnd)); });
+    result_["torch_warmup"] = warmup.finish();
+    part("networks", check_.networks,
+         [&] { return run_networks(check_, check_.until(1) - kLastSeconds); });
+    std::error_code ignored;
+    std::filesystem::remove_all(check_.work, ignored);
+    return finish();
+  }
+
+ private:
+  // A part that throws is a failed part.
+  template <typename Run>
+  void part(const char* name, const std::string& which, const Run& run) {
+    if (which == "none") return;
+    tell(check_, std::string(name) + " begin");
+    Json& json = result_[name];
+    try {
+      json = run();
+    } catch (const std::exception& error) {
+      json = {{"verdict", kFailed}, {"error", error.what()}};
+    }
+    const auto verdict = json["verdict"].get<std::string>();
+    result_["verdict"] = worse(result_.value("verdict", std::string(kAbsent)), verdict);
+    tell(check_, std::string(name) + ": " + verdict);
+    write(out_, result_);
+  }
+
+  Json limited() const {
+    Json all = Json::object();
+    if (check_.kernels != "*") all["kernels"] = check_.kernels;
+    if (!check_.references.empty()) all["references"] = check_.references;
+    if (!check_.networks.empty()) all["networks"] = check_.networks;
+    if (check_.steps != Check().steps) all["steps"] = check_.steps;
+    return all;
+  }
+
+  int finish() {
+    result_["seconds"] = now_s() - check_.start_s;
+    result_["complete"] = true;
+    const bool written = write(out_, result_);
+    const auto verdict = result_.value("verdict", std::string(kNotRun));
+    std::printf("%s: %s\n", out_.c_str(), verdict.c_str());
+    if (result_.contains("error")) std::printf("%s\n", result_["error"].dump(1).c_str());
+    return written && verdict == kPassed ? 0 : 1;
+  }
+
+  Check check_;
+  std::string out_;
+  Json result_;
 };
 
-// What the time is divided into, as parts of the whole: the kernels' tests and those under
-// compute-sanitizer, then the references, end by these points; networks have what is left.
-constexpr double kKernelsEnd = 0.35, kSanitizerEnd = 0.45, kReferencesEnd = 0.62;
-
-Json process_json(const ProcessResult& run) {
-  Json json = {{"ok", run.status == 0}, {"status", run.status}, {"seconds", run.seconds}};
-  json["end_of_output"] =
-      run.output.substr(run.output.size() - std::min<std::size_t>(run.output.size(), 4000));
-  return json;
-}
-
-Json devices(const Options& options) {
-  const ProcessResult run = run_process({options.folder + "/bin/mezzo", "devices", "--json"}, 60);
-  const Json json = Json::parse(run.output, nullptr, false);
-  return json.is_discarded() ? Json{{"error", run.output}} : json;
-}
-
-bool has_cuda(const Json& devices) {
-  return devices.contains("devices") && devices["devices"].size() > 1;
-}
-
-// A subset, as everything takes ten times as long.
-Json sanitizer(const Options& options, double limit_s) {
-  Json all;
-  for (const char* tool : {"memcheck", "racecheck"}) {
-    const ProcessResult run = run_process({"compute-sanitizer", "--tool", tool, "--error-exitcode",
-                                           "9", options.folder + "/bin/gpu_kernels_test",
-                                           "--gtest_filter=*Softmax*:*CrossEntropy*:*Reduce*"},
-                                          limit_s / 2);
-    if (run.status == 127) return {{"present", false}};
-    all[tool] = process_json(run);
+void set_environment(Check& check) {
+  const std::string libraries = variable("MEZZO_GPU_CHECK_LIBRARIES");
+  const std::string loader = variable("MEZZO_GPU_CHECK_LOADER");
+  if (!loader.empty()) {
+    check.loader = {loader, "--library-path", libraries};
+  } else if (!libraries.empty()) {
+    check.ours["LD_LIBRARY_PATH"] = libraries;
   }
-  all["present"] = true;
-  return all;
+  check.ours["XDG_CACHE_HOME"] = check.work + "/cache";
+  check.ours["CUDA_CACHE_PATH"] = check.work + "/cuda_cache";
+  const auto processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (check.jobs <= 0) check.jobs = std::clamp(processors / 2, 1, kMostJobs);
+  check.ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, processors / check.jobs));
 }
 
-bool all_ok(const Json& entries) {
-  for (const Json& entry : entries) {
-    if (!entry.value("ok", true) || entry.contains("error")) return false;
-    for (const char* precision : {"fp32", "bf16", "fp16"}) {
-      if (entry.contains(precision) && entry[precision].contains("error")) return false;
-    }
-  }
-  return true;
-}
-
-int check(const Options& options) {
-  const double start = now_s();
-  const auto until = [&](double part) { return start + part * options.limit_s; };
-  Json result = {{"devices", devices(options)}};
-  if (!has_cuda(result["devices"])) {
-    result["ok"] = false;
-    result["error"] = "no CUDA device";
-  } else {
-    const std::string work =
-        std::filesystem::temp_directory_path() / ("gpu_check_" + std::to_string(getpid()));
-    std::filesystem::create_directories(work);
-    const ProcessResult kernels =
-        run_process({options.folder + "/bin/gpu_kernels_test"}, until(kKernelsEnd) - now_s());
-    result["kernels"] = process_json(kernels);
-    result["compute_sanitizer"] = sanitizer(options, until(kSanitizerEnd) - now_s());
-    Check references{options.folder + "/bin/mezzo", options.folder, work, until(kReferencesEnd)};
-    result["references"] = check_references(references);
-    Check networks = references;
-    networks.deadline_s = until(1);
-    result["networks"] = check_networks(networks, options.with_torch);
-    std::error_code ignored;
-    std::filesystem::remove_all(work, ignored);
-    result["ok"] =
-        kernels.status == 0 && all_ok(result["references"]) && all_ok(result["networks"]);
-  }
-  result["seconds"] = now_s() - start;
-  std::ofstream file(options.out);
-  file << result.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
-  if (!file.flush()) {
-    std::fprintf(stderr, "gpu_check: cannot write %s\n", options.out.c_str());
-    return 1;
-  }
-  std::printf("%s: %s\n", options.out.c_str(), result["ok"].get<bool>() ? "ok" : "NOT ok");
-  return result["ok"].get<bool>() ? 0 : 1;
+int usage() {
+  std::fprintf(stderr,
+               "usage: gpu_check FOLDER OUT.json [--limit SECONDS] [--no-torch] [--python PROGRAM] "
+               "[--jobs N] [--kernels FILTER] [--references A,B] [--networks A,B] [--steps N] "
+               "[--work FOLDER]\n");
+  return 2;
 }
 
 }  // namespace
 }  // namespace mezzo::gpu
 
 int main(int count, char** arguments) {
-  mezzo::gpu::Options options;
+  mezzo::gpu::Check check;
+  check.start_s = mezzo::gpu::now_s();
+  check.jobs = 0;
+  std::vector<std::string> places;
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
-    if (argument == "--limit" && i + 1 < count) {
-      options.limit_s = std::strtod(arguments[++i], nullptr);
-    } else if (argument == "--no-torch") {
-      options.with_torch = false;
-    } else if (options.folder.empty()) {
-      options.folder = argument;
-    } else {
-      options.out = argument;
+    if (argument == "--no-torch") {
+      check.with_torch = false;
+      continue;
     }
+    if (!argument.starts_with("--")) {
+      places.push_back(argument);
+      continue;
+    }
+    if (++i == count) return mezzo::gpu::usage();
+    const std::string value = arguments[i];
+    if (argument == "--limit")
+      check.limit_s = std::strtod(value.c_str(), nullptr);
+    else if (argument == "--jobs")
+      check.jobs = std::atoi(value.c_str());
+    else if (argument == "--steps")
+      check.steps = std::atoi(value.c_str());
+    else if (argument == "--python")
+      check.python = value;
+    else if (argument == "--kernels")
+      check.kernels = value;
+    else if (argument == "--references")
+      check.references = value;
+    else if (argument == "--networks")
+      check.networks = value;
+    else if (argument == "--work")
+      check.work = value;
+    else
+      return mezzo::gpu::usage();
   }
-  if (options.out.empty() || !(options.limit_s > 0)) {
-    std::fprintf(stderr, "usage: gpu_check FOLDER OUT.json [--limit SECONDS] [--no-torch]\n");
-    return 2;
-  }
-  return mezzo::gpu::check(options);
+  if (places.size() != 2 || !(check.limit_s > 0) || check.steps < 4) return mezzo::gpu::usage();
+  check.folder = std::filesystem::absolute(places[0]);
+  if (check.work.empty()) check.work = mezzo::gpu::work_folder();
+  mezzo::gpu::set_environment(check);
+  return mezzo::gpu::Whole(std::move(check), places[1]).run();
 }

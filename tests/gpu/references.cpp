@@ -1,148 +1,196 @@
 #include "tests/gpu/references.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <vector>
+#include <map>
+#include <mutex>
 
-#include "tests/gpu/process.h"
+#include "tests/gpu/judge.h"
 
 namespace mezzo::gpu {
 namespace {
 
-using Json = nlohmann::json;
+constexpr double kRunLimit = 90;
+constexpr int kMostJobs = 6;  // they share the GPU
 
-constexpr const char* kReferences[] = {"mlp", "lenet", "resnet8", "resnet8_silu", "bert", "gpt"};
-constexpr double kRunLimit = 60;
+const std::vector<std::string> kReferences = {"mlp",          "lenet", "resnet8",
+                                              "resnet8_silu", "bert",  "gpt"};
 
-struct Precision {
-  const char* name;
-  std::vector<std::string> options;
+// The judge's options, as tests/cuda_on_cpu/references_test.py runs them.
+const std::vector<std::pair<std::string, std::vector<std::string>>> kPrecisions = {
+    {"fp32", {"--precision", "fp32"}},
+    {"bf16", {"--precision", "bf16", "--loss-scale", "off"}},
+    {"fp16",
+     {"--precision", "fp16", "--loss-scale", "dynamic", "--loss-scale-init", "1024",
+      "--loss-scale-growth-interval", "2000", "--loss-scale-max", "none"}},
+    {"fp16_dynamic",
+     {"--precision", "fp16", "--loss-scale", "dynamic", "--loss-scale-init", "65536",
+      "--loss-scale-growth-interval", "20", "--loss-scale-max", "none"}},
 };
 
-// As tests/cuda_on_cpu/references_test.py has them from the judge.
-std::vector<Precision> precisions() {
-  return {
-      {"fp32", {"--precision", "fp32"}},
-      {"bf16", {"--precision", "bf16", "--loss-scale", "off"}},
-      {"fp16",
-       {"--precision", "fp16", "--loss-scale", "dynamic", "--loss-scale-init", "1024",
-        "--loss-scale-growth-interval", "2000", "--loss-scale-max", "none"}},
-      {"fp16_dynamic",
-       {"--precision", "fp16", "--loss-scale", "dynamic", "--loss-scale-init", "65536",
-        "--loss-scale-growth-interval", "20", "--loss-scale-max", "none"}},
-  };
-}
+struct Run {
+  std::string reference, precision;
+  std::vector<std::string> options;
+  bool graph = true;
+};
 
-// [[last step, limit], ...]: the limit at a step, counted from 1.
-double limit_at(const Json& band, std::size_t step) {
-  for (const Json& part : band) {
-    if (step <= part[0].get<std::size_t>()) return part[1].get<double>();
+class References {
+ public:
+  References(const Check& check, double end_s) : check_(check), end_s_(end_s) {}
+
+  Json run() {
+    const double start = now_s();
+    const std::vector<Run> runs = plan();
+    if (runs.empty()) return {{"verdict", kNotRun}, {"why", "no references came along"}};
+    std::vector<Json> entries(runs.size());
+    in_parallel(runs.size(), std::min(check_.jobs, kMostJobs),
+                [&](std::size_t i) { entries[i] = run_one(runs[i]); });
+    compare_modes(entries);
+    std::string_view verdict = kPassed;
+    for (const Json& entry : entries)
+      verdict = worse(verdict, entry.at("verdict").get<std::string>());
+    return {{"verdict", verdict}, {"runs", entries}, {"seconds", now_s() - start}};
   }
-  return 0;
-}
 
-// The largest error of a curve in units of its band, over the first `steps` steps.
-double worst(const std::vector<Json>& rows, const char* name, const std::vector<double>& want,
-             const Json& band, std::size_t steps, double least_scale) {
-  double most = 0;
-  for (std::size_t i = 0; i < std::min(steps, rows.size()); ++i) {
-    if (rows[i].at(name).is_null()) continue;  // a skipped step's norm
-    const double error = std::fabs(rows[i].at(name).get<double>() - want[i]) /
-                         std::max(std::fabs(want[i]), least_scale);
-    const double part = error / limit_at(band, i + 1);
-    if (!(part <= most)) most = part;
-  }
-  return most;
-}
-
-std::vector<Json> read_metrics(const std::string& path) {
-  std::vector<Json> rows;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) rows.push_back(Json::parse(line));
-  return rows;
-}
-
-// Throws where what the run wrote, or what was recorded, is not as it should be.
-void judge(const Json& setup, const std::string& precision, const std::vector<Json>& rows,
-           Json& entry) {
-  const auto loss = setup.at("fp32").at("loss").get<std::vector<double>>();
-  const auto norm = setup.at("fp32").at("grad_norm").get<std::vector<double>>();
-  std::size_t clean = 0, skipped = 0;
-  for (const Json& row : rows) skipped += row.at("skipped").get<bool>() ? 1 : 0;
-  while (clean < rows.size() && !rows[clean].at("skipped").get<bool>()) ++clean;
-  const std::size_t steps = precision == "fp16_dynamic" ? clean : rows.size();
-  const Json& band = setup.at("bands").at(precision);
-  entry["steps"] = rows.size();
-  entry["skipped"] = skipped;
-  entry["loss_of_band"] =
-      worst(rows, "loss", loss, band.at("loss"), steps, 0.1 * std::fabs(loss[0]));
-  entry["grad_norm_of_band"] = worst(rows, "grad_norm", norm, band.at("grad_norm"), steps, 1e-30);
-  entry["ok"] = rows.size() == loss.size() && entry["loss_of_band"].get<double>() <= 1 &&
-                entry["grad_norm_of_band"].get<double>() <= 1;
-}
-
-Json run_one(const Check& check, const std::string& name, const Precision& precision) {
-  Json entry = {{"reference", name}, {"precision", precision.name}, {"ok", false}};
-  const std::string folder = check.folder + "/refs/" + name;
-  const std::string out = check.work + "/" + name + "_" + precision.name;
-  try {
-    const Json expected = Json::parse(std::ifstream(folder + "/expected.json"));
-    const Json& setup = expected.at("setups").at("adamw");
-    std::vector<std::string> command = {check.mezzo,
-                                        "train",
-                                        folder + "/model_ts17.onnx",
-                                        "--data",
-                                        folder + "/data.npz",
-                                        "--batch-size",
-                                        expected.at("batch_size").dump(),
-                                        "--no-shuffle",
-                                        "--steps",
-                                        setup.at("steps").dump(),
-                                        "--out",
-                                        out,
-                                        "--device",
-                                        "cuda"};
-    if (setup.at("accumulate").get<int>() > 1) {
-      command.emplace_back("--accumulate");
-      command.push_back(setup.at("accumulate").dump());
+ private:
+  // Graphs first: what time does not suffice for are the eager runs of the last references.
+  std::vector<Run> plan() const {
+    std::vector<Run> runs;
+    for (const bool graph : {true, false}) {
+      for (const std::string& name : chosen(check_.references, kReferences)) {
+        if (!std::filesystem::is_directory(check_.folder + "/refs/" + name)) continue;
+        for (const auto& [precision, options] : kPrecisions)
+          runs.push_back({name, precision, options, graph});
+      }
     }
-    for (const Json& flag : setup.at("flags")) command.push_back(flag.get<std::string>());
-    command.insert(command.end(), precision.options.begin(), precision.options.end());
-    const ProcessResult run = run_process(command, std::min(kRunLimit, check.deadline_s - now_s()));
-    entry["seconds"] = run.seconds;
-    if (run.status != 0) {
-      entry["error"] = run.output;
-      entry["status"] = run.status;
-      return entry;
-    }
-    judge(setup, precision.name, read_metrics(out + "/metrics.jsonl"), entry);
-  } catch (const std::exception& error) {
-    entry["error"] = error.what();
+    return runs;
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(out, ignored);
-  return entry;
-}
+
+  Json run_one(const Run& run) {
+    Json entry = {{"reference", run.reference},
+                  {"precision", run.precision},
+                  {"mode", run.graph ? "graph" : "eager"},
+                  {"verdict", kNotRun}};
+    if (now_s() >= end_s_) return entry;
+    entry["verdict"] = kFailed;
+    const std::string out =
+        check_.work + "/" + run.reference + "_" + run.precision + (run.graph ? "" : "_eager");
+    try {
+      const Reference reference{
+          check_.folder + "/refs/" + run.reference,
+          read_json(check_.folder + "/refs/" + run.reference + "/expected.json")};
+      train(reference, run, out, entry);
+    } catch (const std::exception& error) {
+      entry["error"] = error.what();
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(out, ignored);
+    if (entry["verdict"] == kFailed) tell(check_, run.reference + " " + run.precision + " failed");
+    return entry;
+  }
+
+  void train(const Reference& reference, const Run& run, const std::string& out, Json& entry) {
+    std::vector<std::string> command = command_of(reference, out);
+    command.insert(command.end(), {"--device", "cuda"});
+    for (const Json& flag : reference.setup().at("flags")) command.push_back(flag);
+    command.insert(command.end(), run.options.begin(), run.options.end());
+    if (!run.graph) command.insert(command.end(), {"--cuda-graph", "off"});
+    const ProcessResult process = check_.run(command, std::min(kRunLimit, end_s_ - now_s()));
+    entry["seconds"] = process.seconds;
+    if (!process.ok()) {
+      entry["process"] = describe(process);
+      if (process.cut_off && now_s() >= end_s_) entry["verdict"] = kCutOff;
+      return;
+    }
+    bool good = judge_run(reference, run.precision, out, start_of(reference), entry);
+    good = judge_calls(read_json(out + "/summary.json"), run, reference, entry) && good;
+    entry["verdict"] = good ? kPassed : kFailed;
+    if (!good) entry["process"] = describe(process);
+    const std::lock_guard lock(mutex_);
+    metrics_[key(entry)] = untimed(read_json_lines(out + "/metrics.jsonl"));
+  }
+
+  std::vector<std::string> command_of(const Reference& reference, const std::string& out) const {
+    auto command = check_.program("mezzo");
+    command.insert(command.end(), {"train", reference.folder + "/model_ts17.onnx", "--data",
+                                   reference.folder + "/data.npz", "--batch-size",
+                                   reference.expected.at("batch_size").dump(), "--no-shuffle",
+                                   "--steps", reference.setup().at("steps").dump(), "--out", out});
+    if (reference.setup().at("accumulate").get<int>() > 1) {
+      command.insert(command.end(), {"--accumulate", reference.setup().at("accumulate").dump()});
+    }
+    return command;
+  }
+
+  // The weights before the first step, made once for each reference by one that changes none.
+  std::string start_of(const Reference& reference) {
+    const std::lock_guard lock(start_mutex_);
+    const std::string out =
+        check_.work + "/start_" + std::filesystem::path(reference.folder).filename().string();
+    if (std::filesystem::is_directory(out)) return out;
+    auto command = check_.program("mezzo");
+    command.insert(
+        command.end(),
+        {"train", reference.folder + "/model_ts17.onnx", "--data", reference.folder + "/data.npz",
+         "--batch-size", reference.expected.at("batch_size").dump(), "--steps", "1", "--optimizer",
+         "sgd", "--lr", "0", "--device", "cpu", "--out", out});
+    const ProcessResult run = check_.run(command, kRunLimit);
+    if (!run.ok()) throw std::runtime_error(describe(run).dump());
+    return out;
+  }
+
+  // What a step asked of the device.
+  static bool judge_calls(const Json& summary, const Run& run, const Reference& reference,
+                          Json& entry) {
+    for (const char* name :
+         {"cuda_graph", "why_no_cuda_graph", "launches_per_step", "copies_per_step",
+          "waits_per_step", "host_us_median", "device_wait_us_median", "step_ms_median"}) {
+      if (summary.contains(name)) entry[name] = summary[name];
+    }
+    const auto expect = [&](bool right, const char* what) {
+      if (!right) entry["outside"].push_back(what);
+      return right;
+    };
+    bool good = expect(summary.at("waits_per_step") == 0, "a step waits for the device");
+    if (!run.graph) return good;
+    good = expect(summary.at("cuda_graph") == true, "steps are no graph") && good;
+    return expect(summary.at("launches_per_step") == reference.setup().at("accumulate"),
+                  "a step is more than its graph") &&
+           good;
+  }
+
+  static std::vector<Json> untimed(std::vector<Json> rows) {
+    for (Json& row : rows) row.erase("step_ms");
+    return rows;
+  }
+  static std::string key(const Json& entry) {
+    return entry["reference"].get<std::string>() + " " + entry["precision"].get<std::string>() +
+           " " + entry["mode"].get<std::string>();
+  }
+
+  void compare_modes(std::vector<Json>& entries) const {
+    for (Json& entry : entries) {
+      if (entry["mode"] != "eager") continue;
+      Json other = entry;
+      other["mode"] = "graph";
+      const auto graph = metrics_.find(key(other)), eager = metrics_.find(key(entry));
+      if (graph == metrics_.end() || eager == metrics_.end()) continue;
+      const bool same = graph->second == eager->second;
+      entry["same_as_graph"] = same;
+      if (same) continue;
+      entry["outside"].push_back("other numbers than those of the graph");
+      entry["verdict"] = kFailed;
+    }
+  }
+
+  const Check& check_;
+  double end_s_;
+  std::mutex mutex_, start_mutex_;
+  std::map<std::string, std::vector<Json>> metrics_;
+};
 
 }  // namespace
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-Json check_references(const Check& check) {
-  Json runs = Json::array();
-  for (const char* name : kReferences) {
-    if (!std::filesystem::is_directory(check.folder + "/refs/" + name)) continue;
-    for (const Precision& precision : precisions()) {
-      if (now_s() >= check.deadline_s) return runs;
-      runs.push_back(run_one(check, name, precision));
-    }
-  }
-  return runs;
-}
+Json run_references(const Check& check, double end_s) { return References(check, end_s).run(); }
 
 }  // namespace mezzo::gpu

@@ -1,22 +1,14 @@
-// Trainings of the recorded references on the GPU, judged by their bands.
+// Trainings of the recorded references on the GPU, from captured graphs and from single launches.
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <string>
+#include "tests/gpu/check.h"
 
 namespace mezzo::gpu {
 
-struct Check {
-  std::string mezzo;   // the program
-  std::string folder;  // what came along: refs/, networks/
-  std::string work;    // for files of the runs
-  double deadline_s;   // of the whole check, on the clock of `now_s()`
-};
-
-double now_s();
-
-// One entry per run: reference, precision, whether loss and gradient norm stayed inside the band of
-// every step, the worst of either in units of its band, what was skipped, seconds; `ok`.
-nlohmann::json check_references(const Check& check);
+// {"verdict", "runs": [{"reference", "precision", "mode": "graph" | "eager", "verdict", ...}],
+//  "seconds"}. Of a run: what judge_run() adds, launches, copies and waits per step, host time, and
+// whether an eager run gave the same numbers as that of the graph. A graph that is not one launch,
+// a step that waits and numbers that differ are failures.
+Json run_references(const Check& check, double end_s);
 
 }  // namespace mezzo::gpu

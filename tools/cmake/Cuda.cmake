@@ -48,6 +48,14 @@ target_include_directories(mezzo_cuda_headers SYSTEM INTERFACE
 target_compile_definitions(mezzo_cuda_headers INTERFACE CUDNN_FRONTEND_SKIP_JSON_LIB)
 set(MEZZO_WITH_CUDA_HEADERS ON)
 
+# The calls that runtime/cuda/counted_calls.cpp counts, for whatever links that file.
+add_library(mezzo_cuda_counted_calls INTERFACE)
+foreach(call cudaLaunchKernel cudaGraphLaunch cublasLtMatmul cudnnBackendExecute cudaMemcpyAsync
+             cudaMemsetAsync cudaMemset cudaMemcpy cudaStreamSynchronize cudaEventSynchronize
+             cudaDeviceSynchronize cudaFree cudaFreeHost)
+  target_link_options(mezzo_cuda_counted_calls INTERFACE LINKER:--wrap=${call})
+endforeach()
+
 if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
 endif()

@@ -53,6 +53,41 @@ nlohmann::json memory_json(const FinishedRun& run) {
           {"activation_live_bytes", run.compiled.records.live_bytes}};
 }
 
+// What a step asks of the device and costs the host: README.md explains it. Empty on the CPU.
+StatusOr<nlohmann::json> device_json(const FinishedRun& run) {
+  nlohmann::json json = nlohmann::json::object();
+  const runtime::Device* const device = run.executor.device();
+  const runtime::DeviceSteps* const steps = run.session.device_steps();
+  if (device == nullptr || steps == nullptr) return json;
+  json["device"] = device->info().name;
+  json["cuda_graph"] = steps->has_graph();
+  if (!steps->has_graph()) {
+    json["why_no_cuda_graph"] =
+        steps->why_no_graph().empty() ? "the run had but one step" : steps->why_no_graph();
+  }
+  MEZZO_ASSIGN_OR_RETURN(const std::uint64_t free_bytes, device->free_bytes());
+  const std::uint64_t at_start = device->info().free_bytes;
+  json["device_reserved_bytes"] = at_start > free_bytes ? at_start - free_bytes : 0;
+  const auto cost = steps->cost();
+  if (!cost) return json;
+  json["host_us_median"] = cost->host_us;
+  json["batch_us_median"] = cost->batch_us;
+  json["device_wait_us_median"] = cost->wait_us;
+  json["launches_per_step"] = cost->calls.launches;
+  json["copies_per_step"] = cost->calls.copies;
+  json["waits_per_step"] = cost->calls.waits;
+  return json;
+}
+
+void print_device(const nlohmann::json& summary) {
+  if (!summary.contains("host_us_median")) return;
+  const auto calls = [&](const char* name) { return summary[name].get<unsigned long long>(); };
+  std::printf("a step of the host: %.0f us, %llu launches, %llu copies, %llu waits; %s\n",
+              summary["host_us_median"].get<double>(), calls("launches_per_step"),
+              calls("copies_per_step"), calls("waits_per_step"),
+              summary["cuda_graph"].get<bool>() ? "by CUDA graph" : "kernel by kernel");
+}
+
 nlohmann::json summary_of(const FinishedRun& run) {
   nlohmann::json summary = memory_json(run);
   summary["model"] = run.compiled.records.model;
@@ -61,6 +96,8 @@ nlohmann::json summary_of(const FinishedRun& run) {
   summary["skipped_steps"] = run.session.skipped_steps();
   if (std::isfinite(run.last_loss)) summary["final_loss"] = run.last_loss;
   summary["step_ms_median"] = median(run.step_ms);
+  summary["step_flops"] =
+      run.compiled.plan()->summary().flops() * static_cast<double>(run.options.trainer.accumulate);
   summary["trained"] = run.compiled.trained;
   summary["untrained"] = run.compiled.untrained;
   summary["groups"] = groups_json(run.options.trainer.groups);
@@ -75,6 +112,7 @@ void print_summary(const FinishedRun& run, const nlohmann::json& summary) {
   std::printf("final loss %s, %.3g ms per step, %lld skipped\n",
               format_number(run.last_loss).c_str(), median(run.step_ms),
               static_cast<long long>(run.session.skipped_steps()));
+  print_device(summary);
   print_evaluation(summary, "", "held-out");
   print_evaluation(summary, "ema_", "held-out, with averaged weights,");
   std::printf("memory planned %s + workspace %s, process peak %s\n",
@@ -90,6 +128,8 @@ void print_summary(const FinishedRun& run, const nlohmann::json& summary) {
 
 Status finish_run(const FinishedRun& run, const RunFolder& folder) {
   nlohmann::json summary = summary_of(run);
+  MEZZO_ASSIGN_OR_RETURN(const nlohmann::json device, device_json(run));
+  summary.update(device);
   MEZZO_RETURN_IF_ERROR(add_evaluation(run, summary));
   summary["process_peak_bytes"] = peak_resident_bytes();
   // The data set and what libraries allocate come on top of what is planned.

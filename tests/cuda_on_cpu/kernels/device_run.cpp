@@ -3,34 +3,52 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <string>
 
 #include "kernels/cuda/check.h"
-#include "tests/cuda_on_cpu/control.h"
+#include "tests/cuda_on_cpu/kernels/test_device.h"
 
 namespace mezzo::kernels {
 namespace {
 
-// A block of device memory of exactly this size, aligned as the runtime aligns its arenas.
+constexpr std::int32_t kStep = 7;
+
+void expect_ok(cudaError_t error) {
+  const Status status = cuda::check(error);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// A block of device memory, aligned as the runtime aligns its arenas.
 class DeviceBlock {
  public:
   explicit DeviceBlock(std::size_t bytes) : bytes_(bytes) {
-    EXPECT_TRUE(cuda::check(cudaMalloc(&data_, bytes == 0 ? 1 : bytes)).ok());
-    std::memset(data_, kFill, bytes);
+    const std::size_t all = std::max<std::size_t>(1, bytes + guard_bytes());
+    expect_ok(cudaMalloc(&data_, all));
+    expect_ok(cudaMemset(data_, kFill, all));
   }
   explicit DeviceBlock(const Bytes& content) : DeviceBlock(content.size()) {
-    if (!content.empty()) std::memcpy(data_, content.data(), content.size());
+    if (!content.empty())
+      expect_ok(cudaMemcpy(data_, content.data(), content.size(), cudaMemcpyHostToDevice));
   }
-  ~DeviceBlock() { EXPECT_TRUE(cuda::check(cudaFree(data_)).ok()) << "wrote behind a buffer"; }
+  ~DeviceBlock() {
+    const Status status = cuda::check(cudaFree(data_));
+    EXPECT_TRUE(status.ok()) << status.message() << ", or something wrote behind a buffer";
+  }
   DeviceBlock(const DeviceBlock&) = delete;
   DeviceBlock& operator=(const DeviceBlock&) = delete;
 
   void* data() const { return data_; }
+  // Reports as a failure what was written behind the block.
   Bytes content() const {
-    const auto* const bytes = static_cast<const unsigned char*>(data_);
-    return {bytes, bytes + bytes_};
+    Bytes all(bytes_ + guard_bytes());
+    if (!all.empty()) expect_ok(cudaMemcpy(all.data(), data_, all.size(), cudaMemcpyDeviceToHost));
+    EXPECT_TRUE(std::all_of(all.begin() + static_cast<std::ptrdiff_t>(bytes_), all.end(),
+                            [](unsigned char byte) { return byte == kFill; }))
+        << "wrote behind a buffer";
+    all.resize(bytes_);
+    return all;
   }
 
  private:
@@ -42,8 +60,8 @@ using Blocks = std::vector<std::unique_ptr<DeviceBlock>>;
 
 class Stream {
  public:
-  Stream() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess); }
-  ~Stream() { EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess); }
+  Stream() { expect_ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  ~Stream() { expect_ok(cudaStreamDestroy(stream_)); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t get() const { return stream_; }
@@ -52,8 +70,6 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-constexpr std::int32_t kStep = 7;
-
 // Puts the kernel's work into a stream and waits for it.
 Status run_in_stream(Kernel& kernel, KernelArguments arguments, std::uint64_t order) {
   const Stream stream;
@@ -61,15 +77,18 @@ Status run_in_stream(Kernel& kernel, KernelArguments arguments, std::uint64_t or
   arguments.stream = stream.get();
   arguments.fault = static_cast<DeviceFault*>(fault_block.data());
   arguments.step = kStep;
-  cuda_on_cpu::set_thread_order(order);
+  // Blocks were filled in another stream, which this one does not wait for.
+  MEZZO_RETURN_IF_ERROR(cuda::check(cudaDeviceSynchronize()));
+  set_launch_order(order);
   Status status = kernel.run(arguments);
   if (status.ok()) status = cuda::check(cudaStreamSynchronize(stream.get()));
-  cuda_on_cpu::set_thread_order(0);
-  const std::string fault = cuda_on_cpu::take_fault();
+  set_launch_order(0);
+  const std::string fault = take_device_fault();
   if (!fault.empty()) return internal_error(fault);
   MEZZO_RETURN_IF_ERROR(status);
   DeviceFault wrong;
-  std::memcpy(&wrong, fault_block.data(), sizeof wrong);
+  MEZZO_RETURN_IF_ERROR(
+      cuda::check(cudaMemcpy(&wrong, fault_block.data(), sizeof wrong, cudaMemcpyDeviceToHost)));
   if (wrong.step == 0) return ok_status();
   EXPECT_EQ(wrong.step, kStep) << "a fault in the name of another step";
   return kernel.explain(wrong);
@@ -81,7 +100,7 @@ cuda::Context& test_context() {
   static cuda::Context* const context = [] {
     auto* const made = new cuda::Context;
     cudaDeviceProp properties;
-    EXPECT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+    expect_ok(cudaGetDeviceProperties(&properties, 0));
     made->name = properties.name;
     made->multiprocessors = properties.multiProcessorCount;
     made->major = properties.major;
@@ -96,11 +115,6 @@ KernelRequest for_device(const KernelRequest& request) {
   told.device = &test_context();
   return told;
 }
-
-FewBlocks::FewBlocks(std::uint64_t order) {
-  cuda_on_cpu::set_most_blocks(order == 0 ? 0 : static_cast<std::int64_t>(order % 3 + 1));
-}
-FewBlocks::~FewBlocks() { cuda_on_cpu::set_most_blocks(0); }
 
 std::vector<Bytes> encode_operands(const KernelRequest& request,
                                    const std::vector<Numbers>& operands) {
@@ -132,6 +146,7 @@ StatusOr<Results> run_on_device(Kernel& kernel, const KernelRequest& request,
   const DeviceBlock workspace(kernel.workspace_bytes());
   MEZZO_RETURN_IF_ERROR(run_in_stream(
       kernel, {in, out, kernel.workspace_bytes() > 0 ? workspace.data() : nullptr}, order));
+  if (guard_bytes() > 0) workspace.content();
   Results results;
   for (const auto& block : outputs) results.push_back(block->content());
   if (in_place >= 0) results[0] = inputs[shared]->content();

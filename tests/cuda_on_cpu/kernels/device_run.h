@@ -1,4 +1,4 @@
-// Runs kernels of the CUDA rows on the stand-in for a device.
+// Runs kernels of the CUDA rows on a device, be it the stand-in for one or a GPU (tests/gpu).
 #pragma once
 
 #include <cstdint>

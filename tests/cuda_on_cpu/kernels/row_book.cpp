@@ -83,6 +83,7 @@ const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new AllRows
 }  // namespace
 
 void note_tested(const KernelEntry& row) { ++book().tested[&row]; }
+bool was_tested(const KernelEntry& row) { return book().tested.count(&row) != 0; }
 
 void note_refused(std::string_view op, const std::string& reasons) {
   if (cuda::rows(op).empty()) {  // told once: the tests have many cases

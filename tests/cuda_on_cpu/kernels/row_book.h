@@ -27,6 +27,7 @@ std::span<const Refused> requests_refused();
 
 // A case of `op` was run on the row.
 void note_tested(const KernelEntry& row);
+bool was_tested(const KernelEntry& row);
 // No row of the operator took the request. A failure unless `reasons` is foreseen.
 void note_refused(std::string_view op, const std::string& reasons);
 
