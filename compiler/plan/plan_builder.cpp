@@ -179,6 +179,7 @@ class PlanBuilder {
       }
       operands.push_back(index);
     }
+    if (phase.kind() != proto::PHASE_EVALUATE) add_to_summary(node);
     proto::Step* step = phase.add_steps();
     step->set_op(lowered.kernel);
     step->set_node(display_name(node));
@@ -201,6 +202,22 @@ class PlanBuilder {
       }
     }
     return ok_status();
+  }
+
+  // What the node does each time the forward or the backward phase runs.
+  void add_to_summary(const Node& node) {
+    proto::Summary& summary = *plan().mutable_summary();
+    const auto is_float = [](const Value* value) {
+      return value != nullptr && value->type.is_tensor() && is_floating(value->dtype());
+    };
+    const auto operands = node.operands();
+    const auto first = std::find_if(operands.begin(), operands.end(), is_float);
+    const bool reads_low = first != operands.end() && is_low((*first)->dtype());
+    const double operations = flops(node);
+    summary.set_flops(summary.flops() + operations);
+    if (reads_low) summary.set_low_flops(summary.low_flops() + operations);
+    const bool is_cast = node.is("Cast") && first != operands.end() && is_float(node.result());
+    if (is_cast) summary.set_casts(summary.casts() + 1);
   }
 
   Status add_graph(const Model& model, bool evaluate) {

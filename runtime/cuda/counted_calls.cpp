@@ -28,7 +28,9 @@ DeviceCounts operator+(const DeviceCounts& a, const DeviceCounts& b) {
   return {a.launches + b.launches, a.copies + b.copies, a.waits + b.waits};
 }
 
-// The linker's names: a call of `f` arrives at `__wrap_f`, and `__real_f` is the library's.
+// The linker's names: with --wrap=f, a call of f arrives at the function of that name with the
+// prefix
+// __wrap_, and the one with __real_ is the library's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 

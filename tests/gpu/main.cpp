@@ -41,8 +41,10 @@ namespace {
 
 // The parts' ends as shares of the limit; what one leaves over is the next one's.
 constexpr double kKernelsEnd = 0.30, kReferencesEnd = 0.47, kSanitizerEnd = 0.56;
-constexpr double kLastSeconds = 5;  // to end what is cut off, and to write
+constexpr double kWarmupEnd = 0.40;  // beside them; networks wait for it
+constexpr double kLastSeconds = 5;   // to end what is cut off, and to write
 constexpr int kMostJobs = 8;
+constexpr std::uint64_t kDeviceBytesPerJob = std::uint64_t{2} << 30;
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -91,8 +93,10 @@ class Whole {
       return finish();
     }
     check_.device_bytes = result_["machine"]["device"].value("total_bytes", std::uint64_t{0});
+    const auto room = static_cast<int>(check_.device_bytes / kDeviceBytesPerJob);
+    check_.jobs = std::clamp(room, 1, check_.jobs);
     std::filesystem::create_directories(check_.work);
-    TorchWarmup warmup(check_, check_.until(kSanitizerEnd));
+    TorchWarmup warmup(check_, check_.until(kWarmupEnd));
     part("kernels", check_.kernels,
          [&] { return run_kernel_tests(check_, check_.until(kKernelsEnd)); });
     part("references", check_.references,

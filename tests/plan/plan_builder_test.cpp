@@ -337,6 +337,28 @@ TEST(PlanBuilder, ResultsThatNobodyReadsHaveABufferWhereTheKernelNeedsOne) {
   }
 }
 
+// Of forward and backward: evaluating is no part of a step.
+TEST(PlanBuilder, TheSummaryCountsTheWorkOfAStep) {
+  ModelText text;
+  text.input("float[2,6] x").input("float[6,4] w").output("float[2,4] y");
+  text.nodes(
+      "a = Cast <to = 16> (x)\nb = Cast <to = 16> (w)\nz = MatMul(a, b)\ny = Cast <to = 1> (z)");
+  constexpr double kProduct = 2.0 * 2 * 4 * 6, kElements = 12 + 24 + 8;
+  const PlanDraft draft = value_or_die(build(text.text(), text.text()));
+  const proto::Summary& summary = draft.plan.summary();
+  EXPECT_GE(summary.flops(), kProduct);
+  EXPECT_LE(summary.flops(), kProduct + kElements);
+  EXPECT_GE(summary.low_flops(), kProduct);
+  EXPECT_LE(summary.low_flops(), summary.flops());
+  EXPECT_EQ(summary.casts(), 3U);
+
+  SessionOptions options;
+  const double forward = value_or_die(build(test::mlp_text())).plan.summary().flops();
+  const double step = compile_training(test::mlp_text(), options)->plan.summary().flops();
+  EXPECT_GT(step, 2 * forward) << "a product has two gradients";
+  EXPECT_LT(step, 5 * forward);
+}
+
 TEST(PlanBuilder, SymbolicShapesAreRefusedWithAHint) {
   ModelText text;
   text.input("float[batch,6] x").output("float[batch,6] y").nodes("y = Relu(x)");
