@@ -51,6 +51,7 @@ class TrainingTest(unittest.TestCase):
         result = STAND_INS.run(MEZZO, "devices")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("CUDA on a CPU", result.stdout)
+        self.assertRegex(result.stdout, r"runtime 13\.\d+, cuBLASLt 13\.\d+\.\d+, cuDNN 9\.\d+\.\d+")
 
     def test_every_precision_follows_the_cpu(self):
         for precision, tolerance in TOLERANCE.items():

@@ -124,6 +124,13 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(report["verdict"], "not run")
         self.assertIn("mezzo", report["error"]["end_of_output"])
 
+    def test_it_tells_whether_the_card_has_code_of_its_own(self):
+        for architectures, own in (("75-real;90-real", True), ("80-real;100-real;120", False),
+                                   ("80;90-virtual", False), ("90", True)):
+            (self.folder / "pack/pack.json").write_text(json.dumps({"architectures": architectures}))
+            machine = self.check("--kernels", "none", "--references", "none")["machine"]
+            self.assertIs(machine["code_for_this_card"], own, architectures)
+
     def test_kernel_tests_pass_if_all_of_them_did(self):
         kernels = self.check("--references", "none")["kernels"]
         self.assertEqual(kernels["verdict"], "passed")

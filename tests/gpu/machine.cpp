@@ -1,6 +1,7 @@
 #include "tests/gpu/machine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -48,6 +49,23 @@ const Json* first_device(const Json& devices) {
   return nullptr;
 }
 
+// Whether the pack has machine code that the card takes, which is that of a capability of the same
+// first number and no higher second one; else the driver translates, for minutes. Null if unknown.
+Json has_code(const Json& pack, const Json& device) {
+  if (!pack.is_object() || !device.contains("compute_capability")) return nullptr;
+  const std::string capability = device["compute_capability"];
+  const std::size_t dot = capability.find('.');
+  if (dot == std::string::npos) return nullptr;
+  const int major = std::atoi(capability.c_str()), minor = std::atoi(&capability[dot + 1]);
+  std::istringstream entries(pack.value("architectures", ""));
+  bool any = false;
+  for (std::string entry; std::getline(entries, entry, ';'); any = true) {
+    const int number = std::atoi(entry.c_str());
+    if (!entry.ends_with("-virtual") && number / 10 == major && number % 10 <= minor) return true;
+  }
+  return any ? Json(false) : Json();
+}
+
 std::string what_is_missing(const Json& machine) {
   std::string text;
   for (const auto& [name, file] : machine["libraries"].items()) {
@@ -75,6 +93,7 @@ Json describe_machine(const Check& check) {
     machine["error"] = describe(run);
   } else if (const Json* const device = first_device(machine["devices"])) {
     machine["device"] = *device;
+    machine["code_for_this_card"] = has_code(machine["pack"], *device);
   } else {
     machine["error"] = what_is_missing(machine);
   }
