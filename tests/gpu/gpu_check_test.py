@@ -183,7 +183,10 @@ class GpuCheckTest(unittest.TestCase):
                     self.assertEqual(net[name]["verdict"], "failed")
                     self.assertIn(said, net[name]["process"]["end_of_output"])
                 self.assertIsNone(net["goals"]["host time per step under 50 us"])
-                self.assertIn("no PyTorch here", json.dumps(net["torch"]))
+                self.assertNotIn("torch", net)
+                torch = report["networks"]["torch"]
+                self.assertEqual(torch["verdict"], "absent")
+                self.assertIn("no PyTorch here", torch["end_of_output"])
                 self.assertEqual(report["verdict"], "failed")
 
     def test_hanging_trainings_do_not_take_all_the_time(self):

@@ -59,11 +59,13 @@ class Networks {
     for (const std::string& name : names_) compare(all_[name]);
     std::error_code ignored;
     for (const std::string& name : names_) std::filesystem::remove_all(folder(name), ignored);
-    return {{"verdict", verdict()},
-            {"steps", check_.steps},
-            {"warmup", warmup()},
-            {"networks", all_},
-            {"seconds", now_s() - start}};
+    Json result = {{"verdict", verdict()},
+                   {"steps", check_.steps},
+                   {"warmup", warmup()},
+                   {"networks", all_},
+                   {"seconds", now_s() - start}};
+    if (!torch_.is_null()) result["torch"] = torch_;
+    return result;
   }
 
  private:
@@ -174,7 +176,7 @@ class Networks {
   void torch(const std::vector<std::vector<std::string>>& wanted) {
     for (const auto& variants : wanted) {
       for (const std::string& name : names_) {
-        if (no_torch_ || now_s() >= end_s_) continue;
+        if (!torch_.is_null() || now_s() >= end_s_) continue;
         measure_torch(name, variants);
       }
     }
@@ -186,17 +188,20 @@ class Networks {
     auto command = torch_command(check_, name, path, check_.steps);
     command.insert(command.end(), variants.begin(), variants.end());
     const ProcessResult run = check_.run_other(command, run_limit(), torch_environment(check_));
-    Json& entry = all_[name]["torch"];
     const Json got = read_json(path);
+    // Without PyTorch, or with one that knows no GPU, it says so before anything else.
+    if (!run.ok() && !run.cut_off && run.status < 128 && !got.is_object()) {
+      torch_ = describe(run);
+      torch_["verdict"] = kAbsent;
+      return;
+    }
+    Json& entry = all_[name]["torch"];
     if (got.is_object()) {
       for (const auto& [key, value] : got.items()) entry[key] = value;
     }
-    if (run.ok()) return;
     for (const std::string& variant : variants) {
       if (!entry.contains(variant)) entry[variant] = {{"process", describe(run)}};
     }
-    // Without PyTorch, or one that knows no GPU, it says so before anything else.
-    no_torch_ = !run.cut_off && !got.is_object();
   }
 
   static std::optional<double> number(const Json& entry, const std::string& run, const char* name) {
@@ -271,7 +276,7 @@ class Networks {
   double end_s_;
   std::vector<std::string> names_;
   std::size_t runs_left_ = 0;
-  bool no_torch_ = false;
+  Json torch_;  // why there is none
   Json all_ = Json::object();
 };
 

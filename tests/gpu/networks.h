@@ -8,7 +8,7 @@
 namespace mezzo::gpu {
 
 // {"verdict", "steps", "warmup", "networks": {NAME: {"batch", "fp32", "bf16", "fp16", "bf16_eager",
-//  "bf16_profile", "ratios", "goals", "torch"}}}
+//  "bf16_profile", "ratios", "goals", "torch"}}, "torch": why there is none}
 // Of a run: median ms of a step, TFLOP/s achieved, planned and reserved bytes, host time, launches,
 // copies and waits per step, losses. What the time did not suffice for has the verdict "not run".
 //
