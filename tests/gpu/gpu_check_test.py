@@ -38,6 +38,8 @@ for test in [t for t in TESTS if t in wanted]:
     if "Crashes" in test:
         print("about to crash", flush=True)
         os.kill(os.getpid(), 11)
+    if "TakesLong" in test:
+        os.kill(os.getpid(), 14)  # as the alarm does
     if "Hangs" in test:
         time.sleep(1000)
     ok = not ("Fails" in test or "Loses" in test)
@@ -151,6 +153,12 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("about to crash", crash["why"]["end_of_output"])
         self.assertEqual(kernels["not_run"], [])
         self.assertEqual(self.status, 1)
+
+    def test_a_test_that_takes_long_is_not_passed(self):
+        kernels = self.check("--jobs", "1", "--references", "none", tests="A.TakesLong,B.Good")["kernels"]
+        self.assertEqual(kernels["verdict"], "cut off")
+        self.assertEqual([row["test"] for row in kernels["too_long"]], ["A.TakesLong"])
+        self.assertEqual((kernels["passed"], kernels["crashed"]), (1, []))
 
     def test_what_the_time_did_not_suffice_for_is_not_passed(self):
         report = self.check("--jobs", "1", "--references", "none", limit=12,

@@ -1,6 +1,7 @@
 #include "tests/gpu/kernel_tests.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -15,7 +16,8 @@ using Names = std::vector<std::string>;
 
 // A process costs a second or more on a GPU; a crash costs the rest of a share its time.
 constexpr std::size_t kSharesPerJob = 3;
-constexpr double kOneTest = 90;  // seconds without a test coming to its end: it hangs
+// Seconds for one test. It may hang, or cuDNN may be slow to compile: that is for whoever reads it.
+constexpr int kOneTest = 90;
 
 // "Suite." and, below it, "  Name  # of a parameter".
 Names parse_list(const std::string& text) {
@@ -88,9 +90,9 @@ class KernelTests {
     file.close();
     auto command = check_.program("gpu_kernels_test");
     command.push_back("--gtest_flagfile=" + flags);
-    return check_.run(command, end_s_ - now_s(),
-                      {{"MEZZO_GPU_TEST_LOG", log},
-                       {"MEZZO_GPU_TEST_SECONDS", std::to_string(static_cast<int>(kOneTest))}});
+    return check_.run(
+        command, end_s_ - now_s(),
+        {{"MEZZO_GPU_TEST_LOG", log}, {"MEZZO_GPU_TEST_SECONDS", std::to_string(kOneTest)}});
   }
 
   // What the log says is over; of a test that began and has not ended, how its process ended.
@@ -119,7 +121,8 @@ class KernelTests {
     if (run.cut_off && now_s() >= end_s_) return true;
     std::erase(left, begun);
     done_.insert(begun);
-    crashed_.push_back({{"test", begun}, {"why", describe(run)}});
+    const bool too_long = run.status == 128 + SIGALRM;
+    (too_long ? too_long_ : crashed_).push_back({{"test", begun}, {"why", describe(run)}});
     tell(check_, "kernel test " + begun + " ended its process");
     return true;
   }
@@ -135,18 +138,20 @@ class KernelTests {
     const bool whole = check_.kernels == "*" && not_run.empty();
     const bool bad =
         !failed_.empty() || !crashed_.empty() || !lost_.empty() || (whole && !rows_not_run.empty());
-    Json result = {{"verdict", bad               ? kFailed
-                               : not_run.empty() ? kPassed
-                                                 : kCutOff},
-                   {"filter", check_.kernels},
-                   {"tests", all.size()},
-                   {"passed", done_.size() - failed_.size() - crashed_.size() - skipped_},
-                   {"skipped", skipped_},
-                   {"failed", failed_},
-                   {"crashed", crashed_},
-                   {"not_run", not_run},
-                   {"rows", rows_.size()},
-                   {"rows_run", rows_run_.size()}};
+    Json result = {
+        {"verdict", bad               ? kFailed
+                    : not_run.empty() ? kPassed
+                                      : kCutOff},
+        {"filter", check_.kernels},
+        {"tests", all.size()},
+        {"passed", done_.size() - failed_.size() - crashed_.size() - too_long_.size() - skipped_},
+        {"skipped", skipped_},
+        {"failed", failed_},
+        {"crashed", crashed_},
+        {"too_long", too_long_},
+        {"not_run", not_run},
+        {"rows", rows_.size()},
+        {"rows_run", rows_run_.size()}};
     if (whole) result["rows_not_run"] = rows_not_run;
     if (!lost_.empty()) result["processes"] = lost_;
     return result;
@@ -159,7 +164,8 @@ class KernelTests {
   std::mutex mutex_;  // guards what follows
   std::set<std::string> done_;
   std::size_t skipped_ = 0;
-  Json failed_ = Json::array(), crashed_ = Json::array(), lost_ = Json::array();
+  Json failed_ = Json::array(), crashed_ = Json::array(), too_long_ = Json::array(),
+       lost_ = Json::array();
   Names rows_;  // all rows there are
   std::set<std::size_t> rows_run_;
 };

@@ -5,12 +5,12 @@
 
 namespace mezzo::gpu {
 
-// A test that ends its process, hangs or loses the device (after which nothing works in that
-// process) is told as crashed, and the others of its share go on in another process. All that
-// `limit` does not suffice for is listed under not_run.
+// A test that ends its process, takes longer than 90 seconds or loses the device (after which
+// nothing works in that process) is told, and the others of its share go on in another process. All
+// that the time does not suffice for is listed under not_run.
 //
 //   {"verdict", "tests", "passed", "skipped", "failed": [{"test", "ms", "failures"}],
-//    "crashed": [{"test", "why"}], "not_run": [names], "rows", "rows_run",
+//    "crashed": [{"test", "why"}], "too_long": [the same], "not_run": [names], "rows", "rows_run",
 //    "rows_not_run": [names], "processes": [that failed though no test of theirs did], "seconds"}
 Json run_kernel_tests(const Check& check, double end_s);
 
