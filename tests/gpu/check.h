@@ -31,6 +31,7 @@ struct Check {
   double start_s = 0, limit_s = 460;
   int jobs = 1;                                     // programs at once, where time is not measured
   std::string kernels = "*", references, networks;  // which; empty: all
+  std::string networks_folder = "networks";         // below `folder`
   int steps = 24;                                   // of the networks
   bool with_torch = true;
   std::string python = "python3";

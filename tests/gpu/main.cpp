@@ -12,6 +12,7 @@
 //   --references A,B      some of the trainings;     "none": none of them
 //   --networks A,B        some of the networks, or others in FOLDER/networks; "none"
 //   --steps N             of the networks; 24
+//   --small               the networks with everything small, 8 steps of them, and no PyTorch
 //   --work FOLDER         for files of the runs, some 3 GB
 //
 // Environment: MEZZO_GPU_CHECK_LIBRARIES, where the programs of FOLDER find theirs;
@@ -134,6 +135,7 @@ class Whole {
     if (check_.kernels != "*") all["kernels"] = check_.kernels;
     if (!check_.references.empty()) all["references"] = check_.references;
     if (!check_.networks.empty()) all["networks"] = check_.networks;
+    if (check_.networks_folder != Check().networks_folder) all["folder"] = check_.networks_folder;
     if (check_.steps != Check().steps) all["steps"] = check_.steps;
     return all;
   }
@@ -172,7 +174,7 @@ int usage() {
   std::fprintf(stderr,
                "usage: gpu_check FOLDER OUT.json [--limit SECONDS] [--no-torch] [--python PROGRAM] "
                "[--jobs N] [--kernels FILTER] [--references A,B] [--networks A,B] [--steps N] "
-               "[--work FOLDER]\n");
+               "[--small] [--work FOLDER]\n");
   return 2;
 }
 
@@ -188,6 +190,12 @@ int main(int count, char** arguments) {
     const std::string argument = arguments[i];
     if (argument == "--no-torch") {
       check.with_torch = false;
+      continue;
+    }
+    if (argument == "--small") {
+      check.networks_folder += "/small";
+      check.with_torch = false;
+      check.steps = 8;
       continue;
     }
     if (!argument.starts_with("--")) {

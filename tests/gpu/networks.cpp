@@ -97,7 +97,7 @@ class Networks {
   void prepare(const std::string& name) {
     namespace fs = std::filesystem;
     fs::create_directories(folder(name));
-    const std::string source = check_.folder + "/networks/" + name;
+    const std::string source = check_.folder + "/" + check_.networks_folder + "/" + name;
     const Json recipe = read_json(source + ".json");
     if (recipe.is_discarded()) throw std::runtime_error("cannot read " + source + ".json");
     fs::copy_file(source + ".onnx", model(name), fs::copy_options::overwrite_existing);
