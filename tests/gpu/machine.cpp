@@ -8,7 +8,7 @@
 namespace mezzo::gpu {
 namespace {
 
-constexpr double kLimit = 60;
+constexpr double kLimit = 60, kSmiLimit = 20;
 
 // {"libcudnn.so.9": "/usr/lib/...", ...} of what the module needs; "not found" where there is none.
 Json libraries(const Check& check) {
@@ -36,7 +36,7 @@ Json nvidia_smi(const Check& check) {
        "--query-gpu=name,driver_version,compute_cap,memory.total,memory.used,clocks.max.sm,"
        "clocks.max.memory,power.limit,persistence_mode,mig.mode.current,compute_mode",
        "--format=csv"},
-      kLimit);
+      kSmiLimit);
   return run.ok() ? Json(run.output) : describe(run);
 }
 
@@ -94,6 +94,9 @@ Json describe_machine(const Check& check) {
   } else if (const Json* const device = first_device(machine["devices"])) {
     machine["device"] = *device;
     machine["code_for_this_card"] = has_code(machine["pack"], *device);
+    if (machine["code_for_this_card"] == false)
+      tell(check,
+           "no code for this card came along: the driver translates it, which takes minutes");
   } else {
     machine["error"] = what_is_missing(machine);
   }
