@@ -28,6 +28,11 @@ constexpr std::size_t kToldOutput = 6000;
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   if (const int null = open("/dev/null", O_RDONLY); null >= 0) dup2(null, STDIN_FILENO);
+  // Whatever started this program may have left signals ignored or blocked: an alarm must ring.
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGALRM, SIGPIPE, SIGTERM, SIGINT}) signal(number, SIG_DFL);
   execvpe(command[0], command, environment);
   dprintf(STDERR_FILENO, "%s: %s\n", command[0], strerror(errno));
   _exit(127);
