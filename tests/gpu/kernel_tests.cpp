@@ -135,10 +135,10 @@ class KernelTests {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_run_.count(i) == 0) rows_not_run.push_back(rows_[i]);
     }
-    const bool whole = check_.kernels == "*" && not_run.empty();
+    const bool all_run = not_run.empty() && too_long_.empty();
+    const bool whole = check_.kernels == "*" && all_run;
     const bool bad =
         !failed_.empty() || !crashed_.empty() || !lost_.empty() || (whole && !rows_not_run.empty());
-    const bool all_run = not_run.empty() && too_long_.empty();
     Json result = {
         {"verdict", bad       ? kFailed
                     : all_run ? kPassed
