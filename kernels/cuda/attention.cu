@@ -51,11 +51,17 @@ __global__ void __launch_bounds__(kThreads)
     load_rows(k, place_of(sizes.k, b, group, at), sizes.k.row, width, tile, sizes.size, keys);
     load_rows(v, place_of(sizes.v, b, group, at), sizes.v.row, width, tile, sizes.v_size, values);
     __syncthreads();
-    for (int s = lane; s < tile; s += kLanes) {
-      const bool seen = row < count && at + s < sizes.seen(first + row);
-      p[row * tile + s] = seen ? score(sizes, bias, own + row * (sizes.size + 1),
-                                       keys + s * (sizes.size + 1), b, head, first + row, at + s)
-                               : kLowest<T>;
+    for (int some = lane; some < tile; some += kLanes * kAtOnce) {
+      T products[kAtOnce];
+      dots(own + row * (sizes.size + 1), keys, some, tile, sizes.size, products);
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int s = some + j * kLanes;
+        if (s >= tile) break;
+        const bool seen = row < count && at + s < sizes.seen(first + row);
+        p[row * tile + s] =
+            seen ? score(sizes, bias, products[j], b, head, first + row, at + s) : kLowest<T>;
+      }
     }
     __syncthreads();
     if (threadIdx.x < kRows) {
@@ -80,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) sum[i] *= factor[row];
-    add_weighted(p + row * tile, 1, values, static_cast<int>(width), sizes.v_size, lane, sum);
+    add_weighted(p + row * tile, values, static_cast<int>(width), sizes.v_size, lane, sum);
   }
   __syncthreads();
   if (row >= count) return;

@@ -32,17 +32,17 @@ struct GradIn {
   const T* delta;
 };
 
-// p and ds of a query and a key that it may see; both 0 where it does not.
+// p and ds of a query and a key that it may see, whose products q k and dy v are known; both 0
+// where it does not.
 template <typename T>
-__device__ Pair<T> weights_of(const AttentionSizes& sizes, const GradIn<T>& in, const T* q,
-                              const T* k, const T* dy, const T* v, Int b, Int head, Int t, Int s,
-                              bool exists) {
+__device__ Pair<T> weights_of(const AttentionSizes& sizes, const GradIn<T>& in, T q_k, T dy_v,
+                              Int b, Int head, Int t, Int s, bool exists) {
   if (!exists || s >= sizes.seen(t)) return {T(0), T(0)};
   const Int query = (b * sizes.heads + head) * sizes.queries + t;
   const T lse = load_float<T>(in.lse, query);
   if (lse == kLowest<T>) return {T(0), T(0)};
-  const T p = std::exp(score(sizes, in.bias, q, k, b, head, t, s) - lse);
-  return {p, p * (dot(dy, v, sizes.v_size) - in.delta[query])};
+  const T p = std::exp(score(sizes, in.bias, q_k, b, head, t, s) - lse);
+  return {p, p * (dy_v - in.delta[query])};
 }
 
 // Unit: kRows queries of a head. Shared: q and dy, then k and v of a tile, ds[kRows][tile].
@@ -76,14 +76,21 @@ __global__ void __launch_bounds__(kThreads)
     load_rows(in.v, place_of(sizes.v, b, group, at), sizes.v.row, width, tile, sizes.v_size,
               values);
     __syncthreads();
-    for (int s = lane; s < tile; s += kLanes) {
-      ds[row * tile + s] =
-          weights_of(sizes, in, own_q + row * q_step, keys + s * q_step, own_dy + row * v_step,
-                     values + s * v_step, b, head, first + row, at + s, row < count && s < width)
-              .second;
+    for (int some = lane; some < tile; some += kLanes * kAtOnce) {
+      T q_k[kAtOnce], dy_v[kAtOnce];
+      dots(own_q + row * q_step, keys, some, tile, sizes.size, q_k);
+      dots(own_dy + row * v_step, values, some, tile, sizes.v_size, dy_v);
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int s = some + j * kLanes;
+        if (s >= tile) break;
+        ds[row * tile + s] = weights_of(sizes, in, q_k[j], dy_v[j], b, head, first + row, at + s,
+                                        row < count && s < width)
+                                 .second;
+      }
     }
     __syncwarp();  // a row's lanes belong to one warp
-    add_weighted(ds + row * tile, 1, keys, static_cast<int>(width), sizes.size, lane, sum);
+    add_weighted(ds + row * tile, keys, static_cast<int>(width), sizes.size, lane, sum);
   }
   if (row < count) {
     store_row(dq, place_of(sizes.q, b, head, first + row), sizes.size, lane,
@@ -126,16 +133,23 @@ __global__ void __launch_bounds__(kThreads)
       load_rows(in.dy, place_of(sizes.y, b, head, at), sizes.y.row, width, tile, sizes.v_size,
                 grads);
       __syncthreads();
-      for (int t = lane; t < tile; t += kLanes) {
-        const Pair<T> weights = weights_of(sizes, in, queries + t * q_step, own_k + row * q_step,
-                                           grads + t * v_step, own_v + row * v_step, b, head,
-                                           at + t, first + row, row < count && t < width);
-        p[row * tile + t] = weights.first;
-        ds[row * tile + t] = weights.second;
+      for (int some = lane; some < tile; some += kLanes * kAtOnce) {
+        T q_k[kAtOnce], dy_v[kAtOnce];
+        dots(own_k + row * q_step, queries, some, tile, sizes.size, q_k);
+        dots(own_v + row * v_step, grads, some, tile, sizes.v_size, dy_v);
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int t = some + j * kLanes;
+          if (t >= tile) break;
+          const Pair<T> weights = weights_of(sizes, in, q_k[j], dy_v[j], b, head, at + t,
+                                             first + row, row < count && t < width);
+          p[row * tile + t] = weights.first;
+          ds[row * tile + t] = weights.second;
+        }
       }
       __syncwarp();  // a row's lanes belong to one warp
-      add_weighted(p + row * tile, 1, grads, static_cast<int>(width), sizes.v_size, lane, v_sum);
-      add_weighted(ds + row * tile, 1, queries, static_cast<int>(width), sizes.size, lane, k_sum);
+      add_weighted(p + row * tile, grads, static_cast<int>(width), sizes.v_size, lane, v_sum);
+      add_weighted(ds + row * tile, queries, static_cast<int>(width), sizes.size, lane, k_sum);
     }
   }
   if (row >= count) return;

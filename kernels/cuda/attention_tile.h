@@ -58,21 +58,35 @@ __device__ void load_rows(const FloatsIn& x, Int first, Int step, Int count, int
   }
 }
 
+inline constexpr int kAtOnce = 4;  // rows of a tile that a thread multiplies with its own
+
+// products[j] = the product of `a` and row first + j kLanes of a tile of `rows`; of rows beyond the
+// tile: whatever. An element of `a` is read once for all of them.
 template <typename T>
-__device__ T dot(const T* a, const T* b, int n) {
-  T sum = T(0);
-  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+__device__ void dots(const T* a, const T* tile, int first, int rows, int width,
+                     T (&products)[kAtOnce]) {
+  const T* row[kAtOnce];
+#pragma unroll
+  for (int j = 0; j < kAtOnce; ++j) {
+    const int number = first + j * kLanes;
+    row[j] = tile + (number < rows ? number : 0) * (width + 1);
+    products[j] = T(0);
+  }
+  for (int i = 0; i < width; ++i) {
+    const T own = a[i];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) products[j] += own * row[j][i];
+  }
 }
 
 template <typename T>
 constexpr T kLowest = -std::numeric_limits<T>::infinity();
 
-// The score of query t and key s, both of them in shared memory.
+// The score of query t and key s, whose product is known.
 template <typename T>
-__device__ T score(const AttentionSizes& sizes, const FloatsIn& bias, const T* q, const T* k, Int b,
-                   Int head, Int t, Int s) {
-  T value = static_cast<T>(sizes.scale) * dot(q, k, sizes.size);
+__device__ T score(const AttentionSizes& sizes, const FloatsIn& bias, T product, Int b, Int head,
+                   Int t, Int s) {
+  T value = static_cast<T>(sizes.scale) * product;
   if (bias.data != nullptr) {
     value += load_float<T>(bias, b * sizes.bias_strides[0] + head * sizes.bias_strides[1] +
                                      t * sizes.bias_strides[2] + s * sizes.bias_strides[3]);
@@ -80,15 +94,31 @@ __device__ T score(const AttentionSizes& sizes, const FloatsIn& bias, const T* q
   return value;
 }
 
-// sum[i] += weights[k] rows[k][lane + i kLanes] over `count` rows of `width`.
+// sum[i] += weights[k] rows[k][lane + i kLanes] over `count` rows of `width`. A weight is read once
+// for kColumns columns.
 template <typename T>
-__device__ void add_weighted(const T* weights, int step, const T* rows, int count, int width,
-                             int lane, T (&sum)[kHeld]) {
+__device__ void add_weighted(const T* weights, const T* rows, int count, int width, int lane,
+                             T (&sum)[kHeld]) {
+  constexpr int kColumns = 8;
 #pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int column = lane + i * kLanes;
+  for (int first = 0; first < kHeld; first += kColumns) {
+    const int column = lane + first * kLanes;
     if (column >= width) break;
-    for (int k = 0; k < count; ++k) sum[i] += weights[k * step] * rows[k * (width + 1) + column];
+    const auto add = [&](auto is_there) {
+      for (int k = 0; k < count; ++k) {
+        const T weight = weights[k];
+        const T* row = rows + k * (width + 1) + column;
+#pragma unroll
+        for (int i = 0; i < kColumns; ++i) {
+          if (is_there(i)) sum[first + i] += weight * row[i * kLanes];
+        }
+      }
+    };
+    if (column + (kColumns - 1) * kLanes < width) {
+      add([](int) { return true; });
+    } else {
+      add([&](int i) { return column + i * kLanes < width; });
+    }
   }
 }
 
