@@ -279,8 +279,9 @@ struct BatchNormGradPlan {
 Status zero_results(const KernelArguments& arguments, const std::vector<std::size_t>& bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == 0 || result_data(arguments, i) == nullptr) continue;
-    MEZZO_RETURN_IF_ERROR(check(cudaMemsetAsync(arguments.outputs[i], 0, bytes[i],
-                                                static_cast<cudaStream_t>(arguments.stream))));
+    MEZZO_RETURN_IF_ERROR(
+        check("cudaMemsetAsync", cudaMemsetAsync(arguments.outputs[i], 0, bytes[i],
+                                                 static_cast<cudaStream_t>(arguments.stream))));
   }
   return ok_status();
 }

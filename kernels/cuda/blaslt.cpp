@@ -9,23 +9,25 @@ namespace {
 template <typename T>
 Status set_layout(const MatrixLayout& layout, cublasLtMatrixLayoutAttribute_t attribute,
                   const T& value) {
-  return check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value));
+  return check("cublasLtMatrixLayoutSetAttribute",
+               cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value));
 }
 
 template <typename T>
 Status set_preference(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
                       const T& value) {
   return check(
+      "cublasLtMatmulPreferenceSetAttribute",
       cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
 }
 
 }  // namespace
 
-Status check(cublasStatus_t status, std::source_location where) {
+Status check(const char* call, cublasStatus_t status, std::source_location where) {
   if (status == CUBLAS_STATUS_SUCCESS) return ok_status();
   const std::string_view path = where.file_name();
-  return internal_error("cuBLASLt: " + std::string(cublasLtGetStatusName(status)) + " at " +
-                        std::string(path.substr(path.rfind('/') + 1)) + ":" +
+  return internal_error("cuBLASLt: " + std::string(call) + ": " + cublasLtGetStatusName(status) +
+                        " at " + std::string(path.substr(path.rfind('/') + 1)) + ":" +
                         std::to_string(where.line()));
 }
 
@@ -40,7 +42,7 @@ cudaDataType_t library_type(DType dtype) {
 
 StatusOr<Handle> create_handle() {
   cublasLtHandle_t handle = nullptr;
-  MEZZO_RETURN_IF_ERROR(check(cublasLtCreate(&handle)));
+  MEZZO_RETURN_IF_ERROR(check("cublasLtCreate", cublasLtCreate(&handle)));
   return Handle(handle);
 }
 
@@ -52,7 +54,8 @@ StatusOr<Operation> create_operation(DType operands, bool allow_tf32) {
                                                 : CUBLAS_COMPUTE_32F;
   cublasLtMatmulDesc_t operation = nullptr;
   MEZZO_RETURN_IF_ERROR(
-      check(cublasLtMatmulDescCreate(&operation, compute, is_double ? CUDA_R_64F : CUDA_R_32F)));
+      check("cublasLtMatmulDescCreate",
+            cublasLtMatmulDescCreate(&operation, compute, is_double ? CUDA_R_64F : CUDA_R_32F)));
   return Operation(operation);
 }
 
@@ -61,6 +64,7 @@ StatusOr<MatrixLayout> create_layout(DType dtype, std::int64_t rows, std::int64_
                                      std::int64_t batch_step) {
   cublasLtMatrixLayout_t created = nullptr;
   MEZZO_RETURN_IF_ERROR(check(
+      "cublasLtMatrixLayoutCreate",
       cublasLtMatrixLayoutCreate(&created, library_type(dtype), static_cast<std::uint64_t>(rows),
                                  static_cast<std::uint64_t>(columns), leading)));
   MatrixLayout layout(created);
@@ -75,7 +79,8 @@ StatusOr<MatrixLayout> create_layout(DType dtype, std::int64_t rows, std::int64_
 
 StatusOr<Preference> create_preference(std::uint64_t workspace_bytes, std::uint32_t alignment) {
   cublasLtMatmulPreference_t created = nullptr;
-  MEZZO_RETURN_IF_ERROR(check(cublasLtMatmulPreferenceCreate(&created)));
+  MEZZO_RETURN_IF_ERROR(
+      check("cublasLtMatmulPreferenceCreate", cublasLtMatmulPreferenceCreate(&created)));
   Preference preference(created);
   MEZZO_RETURN_IF_ERROR(
       set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes));

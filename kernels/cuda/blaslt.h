@@ -30,8 +30,9 @@
 
 namespace mezzo::kernels::cuda::blaslt {
 
-// Internal, naming the error and the place that made the call.
-Status check(cublasStatus_t status, std::source_location where = std::source_location::current());
+// Internal, naming the call, its error and the place it was made.
+Status check(const char* call, cublasStatus_t status,
+             std::source_location where = std::source_location::current());
 
 template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
 struct Destroy {
@@ -62,7 +63,8 @@ StatusOr<Preference> create_preference(std::uint64_t workspace_bytes, std::uint3
 template <typename T>
 Status set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value,
            std::source_location where = std::source_location::current()) {
-  return check(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
+  return check("cublasLtMatmulDescSetAttribute",
+               cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
                where);
 }
 

@@ -203,10 +203,11 @@ Status Product::run(const ProductBuffers& buffers, void* stream) {
   const void* alpha_at = is_double_ ? static_cast<const void*>(&alpha_) : &alpha;
   const void* beta_at = is_double_ ? static_cast<const void*>(&beta_) : &beta;
   const void* c = buffers.c != nullptr ? buffers.c : buffers.y;  // not read where beta is 0
-  return check(cublasLtMatmul(handle_, operation_.get(), alpha_at, buffers.b, a_.get(), buffers.a,
-                              b_.get(), beta_at, c, y_.get(), buffers.y, y_.get(), &algorithm_,
-                              buffers.workspace, workspace_bytes_,
-                              static_cast<cudaStream_t>(stream)));
+  return check(
+      "cublasLtMatmul",
+      cublasLtMatmul(handle_, operation_.get(), alpha_at, buffers.b, a_.get(), buffers.a, b_.get(),
+                     beta_at, c, y_.get(), buffers.y, y_.get(), &algorithm_, buffers.workspace,
+                     workspace_bytes_, static_cast<cudaStream_t>(stream)));
 }
 
 }  // namespace mezzo::kernels::cuda::blaslt

@@ -25,18 +25,19 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
 
 StatusOr<Event> create_event() {
   cudaEvent_t event = nullptr;
-  MEZZO_RETURN_IF_ERROR(check(cudaEventCreate(&event)));
+  MEZZO_RETURN_IF_ERROR(check("cudaEventCreate", cudaEventCreate(&event)));
   return Event(event);
 }
 
 StatusOr<float> time_once(const std::function<Status(std::size_t, void*)>& run, std::size_t number,
                           cudaStream_t stream, cudaEvent_t begin, cudaEvent_t end) {
-  MEZZO_RETURN_IF_ERROR(check(cudaEventRecord(begin, stream)));
+  MEZZO_RETURN_IF_ERROR(check("cudaEventRecord", cudaEventRecord(begin, stream)));
   MEZZO_RETURN_IF_ERROR(run(number, stream));
-  MEZZO_RETURN_IF_ERROR(check(cudaEventRecord(end, stream)));
-  MEZZO_RETURN_IF_ERROR(check(cudaEventSynchronize(end)));
+  MEZZO_RETURN_IF_ERROR(check("cudaEventRecord", cudaEventRecord(end, stream)));
+  MEZZO_RETURN_IF_ERROR(check("cudaEventSynchronize", cudaEventSynchronize(end)));
   float milliseconds = 0;
-  MEZZO_RETURN_IF_ERROR(check(cudaEventElapsedTime(&milliseconds, begin, end)));
+  MEZZO_RETURN_IF_ERROR(
+      check("cudaEventElapsedTime", cudaEventElapsedTime(&milliseconds, begin, end)));
   return milliseconds;
 }
 
@@ -51,10 +52,10 @@ StatusOr<TimingBuffers> TimingBuffers::make(const std::vector<std::size_t>& byte
     const cudaError_t error = cudaMalloc(&block, std::max<std::size_t>(size, 1));
     if (error != cudaSuccess) {
       cudaGetLastError();  // which would be told again otherwise
-      return check(error);
+      return check("cudaMalloc", error);
     }
     buffers.blocks_.emplace_back(block);
-    MEZZO_RETURN_IF_ERROR(check(cudaMemset(block, 0, size)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemset", cudaMemset(block, 0, size)));
   }
   return buffers;
 }
@@ -62,12 +63,13 @@ StatusOr<TimingBuffers> TimingBuffers::make(const std::vector<std::size_t>& byte
 StatusOr<std::size_t> fastest_of(std::size_t candidates,
                                  const std::function<Status(std::size_t, void*)>& run) {
   cudaStream_t created = nullptr;
-  MEZZO_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking)));
+  MEZZO_RETURN_IF_ERROR(check("cudaStreamCreateWithFlags",
+                              cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking)));
   const Stream stream(created);
   MEZZO_ASSIGN_OR_RETURN(const Event begin, create_event());
   MEZZO_ASSIGN_OR_RETURN(const Event end, create_event());
   // The buffers were zeroed in another stream.
-  MEZZO_RETURN_IF_ERROR(check(cudaDeviceSynchronize()));
+  MEZZO_RETURN_IF_ERROR(check("cudaDeviceSynchronize", cudaDeviceSynchronize()));
   std::optional<std::size_t> best;
   float least = std::numeric_limits<float>::max();
   Status failure = internal_error("no candidate");

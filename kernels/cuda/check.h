@@ -9,7 +9,12 @@
 
 namespace mezzo::kernels::cuda {
 
-// Internal, naming the error and the place that made the call.
+// Internal, naming the call, its error and the place it was made. Where a kernel launched before
+// went wrong, which any later call may be the first to hear of, with what finds out which one.
+// check("cudaMalloc", cudaMalloc(...))
+Status check(const char* call, cudaError_t error,
+             std::source_location where = std::source_location::current());
+// The same for an error that others hand on, of no call that is known here.
 Status check(cudaError_t error, std::source_location where = std::source_location::current());
 
 }  // namespace mezzo::kernels::cuda

@@ -18,13 +18,14 @@ class DeviceTable {
     DeviceTable table;
     if (bytes == 0) return table;
     void* data = nullptr;
-    MEZZO_RETURN_IF_ERROR(check(cudaMalloc(&data, bytes)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMalloc", cudaMalloc(&data, bytes)));
     table.data_ = std::shared_ptr<void>(data, [](void* memory) { cudaFree(memory); });
     table.bytes_ = bytes;
-    MEZZO_RETURN_IF_ERROR(check(cudaMemcpy(data, from, bytes, cudaMemcpyHostToDevice)));
+    MEZZO_RETURN_IF_ERROR(
+        check("cudaMemcpy", cudaMemcpy(data, from, bytes, cudaMemcpyHostToDevice)));
     // From pageable memory cudaMemcpy returns once the bytes are staged; the streams that kernels
     // run in do not wait for the legacy one, in which they are then on their way.
-    MEZZO_RETURN_IF_ERROR(check(cudaStreamSynchronize(cudaStreamLegacy)));
+    MEZZO_RETURN_IF_ERROR(check("cudaStreamSynchronize", cudaStreamSynchronize(cudaStreamLegacy)));
     return table;
   }
 

@@ -225,9 +225,9 @@ class BitCopy : public Kernel {
   explicit BitCopy(std::size_t bytes) : bytes_(bytes) {}
   Status run(const KernelArguments& arguments) override {
     if (bytes_ == 0) return ok_status();
-    return check(cudaMemcpyAsync(arguments.outputs[0], arguments.inputs[0], bytes_,
-                                 cudaMemcpyDeviceToDevice,
-                                 static_cast<cudaStream_t>(arguments.stream)));
+    return check("cudaMemcpyAsync", cudaMemcpyAsync(arguments.outputs[0], arguments.inputs[0],
+                                                    bytes_, cudaMemcpyDeviceToDevice,
+                                                    static_cast<cudaStream_t>(arguments.stream)));
   }
   std::string_view implementation() const override { return "cuda:copy"; }
 

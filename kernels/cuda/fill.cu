@@ -12,8 +12,8 @@ class FillZero : public Kernel {
   explicit FillZero(std::size_t bytes) : bytes_(bytes) {}
   Status run(const KernelArguments& arguments) override {
     if (bytes_ == 0) return ok_status();
-    return check(cudaMemsetAsync(arguments.outputs[0], 0, bytes_,
-                                 static_cast<cudaStream_t>(arguments.stream)));
+    return check("cudaMemsetAsync", cudaMemsetAsync(arguments.outputs[0], 0, bytes_,
+                                                    static_cast<cudaStream_t>(arguments.stream)));
   }
   std::string_view implementation() const override { return "cuda:memset"; }
 

@@ -214,8 +214,9 @@ Prepared gather_grad(const KernelRequest& request) {
       kName, 2 * words_bytes + partial_bytes,
       [plan, in_double, words_bytes, bytes = dx.bytes()](const KernelArguments& arguments) {
         if (bytes == 0) return ok_status();
-        MEZZO_RETURN_IF_ERROR(check(cudaMemsetAsync(arguments.outputs[0], 0, bytes,
-                                                    static_cast<cudaStream_t>(arguments.stream))));
+        MEZZO_RETURN_IF_ERROR(
+            check("cudaMemsetAsync", cudaMemsetAsync(arguments.outputs[0], 0, bytes,
+                                                     static_cast<cudaStream_t>(arguments.stream))));
         if (plan.indices == 0) return ok_status();
         auto* room = static_cast<std::byte*>(arguments.workspace);
         auto* words = reinterpret_cast<std::uint64_t*>(room);

@@ -117,9 +117,9 @@ struct GridGradPlan {
     }
     if (dx_out.data == nullptr || dx_elems == 0) return ok_status();
     auto* sums = static_cast<T*>(arguments.workspace);
-    MEZZO_RETURN_IF_ERROR(
-        check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(dx_elems) * sizeof(T),
-                              static_cast<cudaStream_t>(arguments.stream))));
+    MEZZO_RETURN_IF_ERROR(check(
+        "cudaMemsetAsync", cudaMemsetAsync(sums, 0, static_cast<std::size_t>(dx_elems) * sizeof(T),
+                                           static_cast<cudaStream_t>(arguments.stream))));
     const Int groups = ceil_div(shape.channels, kWarpThreads);
     const LaunchShape warps{
         dim3(static_cast<unsigned>(std::min<Int>(shape.images * groups, 1 << 20))),

@@ -46,9 +46,10 @@ struct Launcher<kKernel> {
     MEZZO_REGISTER_KERNEL(kKernel);
 #endif
     void* arguments[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-    return check(cudaLaunchKernel(reinterpret_cast<const void*>(kKernel), shape.grid, shape.block,
-                                  arguments, shape.shared_bytes,
-                                  static_cast<cudaStream_t>(stream)));
+    return check(
+        "cudaLaunchKernel",
+        cudaLaunchKernel(reinterpret_cast<const void*>(kKernel), shape.grid, shape.block, arguments,
+                         shape.shared_bytes, static_cast<cudaStream_t>(stream)));
   }
 };
 

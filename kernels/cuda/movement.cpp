@@ -127,8 +127,9 @@ Prepared slice(const KernelRequest& request) {
       [copy = std::move(copy), all = whole.bytes(),
        full = small.elems() == whole.elems()](const KernelArguments& arguments) {
         if (all > 0 && !full) {
-          MEZZO_RETURN_IF_ERROR(check(cudaMemsetAsync(
-              arguments.outputs[0], 0, all, static_cast<cudaStream_t>(arguments.stream))));
+          MEZZO_RETURN_IF_ERROR(check(
+              "cudaMemsetAsync", cudaMemsetAsync(arguments.outputs[0], 0, all,
+                                                 static_cast<cudaStream_t>(arguments.stream))));
         }
         return copy.run(arguments.inputs[0], arguments.outputs[0], arguments.stream);
       });

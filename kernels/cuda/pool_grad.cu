@@ -239,9 +239,9 @@ Status launch_scatter(PoolGrad pool, Int planes, const KernelArguments& argument
   pool.dx.data = arguments.outputs[0];
   pool.fault = arguments.fault;
   pool.step = arguments.step;
-  MEZZO_RETURN_IF_ERROR(
-      check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(pool.units) * sizeof(T),
-                            static_cast<cudaStream_t>(arguments.stream))));
+  MEZZO_RETURN_IF_ERROR(check(
+      "cudaMemsetAsync", cudaMemsetAsync(sums, 0, static_cast<std::size_t>(pool.units) * sizeof(T),
+                                         static_cast<cudaStream_t>(arguments.stream))));
   MEZZO_RETURN_IF_ERROR(
       (launch<scatter_planes<T>>(shape_for(planes), arguments.stream, pool, sums, planes)));
   return launch<store_planes<T>>(shape_for(pool.units), arguments.stream, pool, sums);

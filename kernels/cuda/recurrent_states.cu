@@ -92,7 +92,8 @@ Status from_floats(const float* from, Int n, void* to, DType dtype, void* stream
 }
 Status fill_zeros(float* to, Int n, void* stream) {
   if (n == 0) return ok_status();
-  return check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(n) * sizeof(float),
+  return check("cudaMemsetAsync",
+               cudaMemsetAsync(to, 0, static_cast<std::size_t>(n) * sizeof(float),
                                static_cast<cudaStream_t>(stream)));
 }
 Status add_floats(const float* from, Int n, float* to, void* stream) {

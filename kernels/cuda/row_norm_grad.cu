@@ -182,7 +182,8 @@ struct GradPlan {
 // The rows of few elements are there for nothing else.
 Status zero(void* data, std::size_t bytes, void* stream) {
   if (data == nullptr || bytes == 0) return ok_status();
-  return check(cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream)));
+  return check("cudaMemsetAsync",
+               cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream)));
 }
 
 PreparedKernel prepare_row_norm_grad(const KernelRequest& request) {

@@ -155,9 +155,10 @@ Status replace(const ScatterPlan& plan, const std::uint64_t* words,
 
 Status run_scatter(const ScatterPlan& plan, const KernelArguments& arguments) {
   if (plan.bytes > 0 && arguments.outputs[0] != arguments.inputs[0]) {
-    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(arguments.outputs[0], arguments.inputs[0],
-                                                plan.bytes, cudaMemcpyDeviceToDevice,
-                                                static_cast<cudaStream_t>(arguments.stream))));
+    MEZZO_RETURN_IF_ERROR(check(
+        "cudaMemcpyAsync",
+        cudaMemcpyAsync(arguments.outputs[0], arguments.inputs[0], plan.bytes,
+                        cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(arguments.stream))));
   }
   const Int updates = plan.slots.updates;
   if (updates == 0) return ok_status();

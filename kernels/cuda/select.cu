@@ -204,9 +204,10 @@ Prepared tensor_scatter(const KernelRequest& request) {
       "cuda:scatter", 0,
       [plan, bytes = bytes * unit, all = cache.bytes()](const KernelArguments& arguments) {
         if (all > 0 && arguments.outputs[0] != arguments.inputs[0]) {
-          MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(
-              arguments.outputs[0], arguments.inputs[0], all, cudaMemcpyDeviceToDevice,
-              static_cast<cudaStream_t>(arguments.stream))));
+          MEZZO_RETURN_IF_ERROR(check(
+              "cudaMemcpyAsync", cudaMemcpyAsync(arguments.outputs[0], arguments.inputs[0], all,
+                                                 cudaMemcpyDeviceToDevice,
+                                                 static_cast<cudaStream_t>(arguments.stream))));
         }
         if (plan.elems == 0) return ok_status();
         return with_unit(bytes, [&](auto tag) {

@@ -251,7 +251,8 @@ Status StridedCopy::run(const void* from, void* to, void* stream) const {
       case Way::kTiles:
         return run_tiles<U>(tiles_, source, static_cast<U*>(to) + to_start_, stream);
       case Way::kMemcpy:
-        return check(cudaMemcpyAsync(static_cast<U*>(to) + to_start_, source,
+        return check("cudaMemcpyAsync",
+                     cudaMemcpyAsync(static_cast<U*>(to) + to_start_, source,
                                      static_cast<std::size_t>(index_.elems) * sizeof(U),
                                      cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)));
       default:

@@ -62,7 +62,8 @@ struct UnpoolPlan {
     auto* last = static_cast<unsigned long long*>(arguments.workspace);
     if (elems > 0) {
       MEZZO_RETURN_IF_ERROR(
-          check(cudaMemsetAsync(last, 0, static_cast<std::size_t>(elems) * sizeof(*last),
+          check("cudaMemsetAsync",
+                cudaMemsetAsync(last, 0, static_cast<std::size_t>(elems) * sizeof(*last),
                                 static_cast<cudaStream_t>(arguments.stream))));
     }
     if (count > 0) {

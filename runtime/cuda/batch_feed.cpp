@@ -40,15 +40,16 @@ Status BatchFeed::enqueue() {
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % kSlots;
   MEZZO_RETURN_IF_ERROR(slot.consumed.block(copies_.get()));
-  MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(slot.staging->data(), slot.pinned->data(), bytes_,
-                                              cudaMemcpyHostToDevice, copies_.get())));
+  MEZZO_RETURN_IF_ERROR(
+      check("cudaMemcpyAsync", cudaMemcpyAsync(slot.staging->data(), slot.pinned->data(), bytes_,
+                                               cudaMemcpyHostToDevice, copies_.get())));
   MEZZO_RETURN_IF_ERROR(slot.copied.record(copies_.get()));
   MEZZO_RETURN_IF_ERROR(slot.copied.block(stream_));
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i].bytes == 0) continue;
-    MEZZO_RETURN_IF_ERROR(
-        check(cudaMemcpyAsync(inputs_[i].data, slot.staging->data() + offsets_[i], inputs_[i].bytes,
-                              cudaMemcpyDeviceToDevice, stream_)));
+    MEZZO_RETURN_IF_ERROR(check(
+        "cudaMemcpyAsync", cudaMemcpyAsync(inputs_[i].data, slot.staging->data() + offsets_[i],
+                                           inputs_[i].bytes, cudaMemcpyDeviceToDevice, stream_)));
   }
   return slot.consumed.record(stream_);
 }

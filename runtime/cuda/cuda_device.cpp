@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "compiler/support/text.h"
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/rows.h"
 #include "runtime/cuda/counted_calls.h"
@@ -17,10 +18,6 @@ namespace {
 using kernels::cuda::check;
 
 constexpr int kLeastMajor = 7, kLeastMinor = 5;  // what the kernels are compiled for, and up
-
-std::string mib(std::uint64_t bytes) {
-  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
-}
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -71,17 +68,19 @@ class Graph : public DeviceGraph {
   Graph& operator=(const Graph&) = delete;
 
   Status end_capture() {
-    const Status ended = check(cudaStreamEndCapture(stream_, &graph_));
+    const Status ended = check("cudaStreamEndCapture", cudaStreamEndCapture(stream_, &graph_));
     if (!ended.ok()) {
       cudaGetLastError();  // libraries that look for errors of their own would find this one
       return ended;
     }
     std::size_t nodes = 0;
-    MEZZO_RETURN_IF_ERROR(check(cudaGraphGetNodes(graph_, nullptr, &nodes)));
+    MEZZO_RETURN_IF_ERROR(check("cudaGraphGetNodes", cudaGraphGetNodes(graph_, nullptr, &nodes)));
     nodes_ = nodes;
-    return check(cudaGraphInstantiate(&executable_, graph_, 0));
+    return check("cudaGraphInstantiate", cudaGraphInstantiate(&executable_, graph_, 0));
   }
-  Status launch() override { return check(cudaGraphLaunch(executable_, stream_)); }
+  Status launch() override {
+    return check("cudaGraphLaunch", cudaGraphLaunch(executable_, stream_));
+  }
   std::uint64_t nodes() const override { return nodes_; }
 
  private:
@@ -105,7 +104,7 @@ class CudaDevice : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   Status open(const DeviceOptions& options) {
-    MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(options.index)));
+    MEZZO_RETURN_IF_ERROR(check("cudaSetDevice", cudaSetDevice(options.index)));
     context_.device = options.index;
     context_.name = info_.name;
     context_.multiprocessors = info_.multiprocessors;
@@ -114,7 +113,8 @@ class CudaDevice : public Device {
     context_.allow_tf32 = options.allow_tf32;
     context_.cache_folder = options.cache_folder;
     context_.timed_candidates = options.timed_algorithms;
-    MEZZO_RETURN_IF_ERROR(check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
+    MEZZO_RETURN_IF_ERROR(check("cudaStreamCreateWithFlags",
+                                cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
     MEZZO_ASSIGN_OR_RETURN(info_.free_bytes, free_bytes());
     return ok_status();
   }
@@ -124,7 +124,7 @@ class CudaDevice : public Device {
 
   StatusOr<std::uint64_t> free_bytes() const override {
     std::size_t free = 0, total = 0;
-    MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemGetInfo", cudaMemGetInfo(&free, &total)));
     return std::uint64_t{free};
   }
 
@@ -135,14 +135,15 @@ class CudaDevice : public Device {
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // which would be told again otherwise
       std::size_t free = 0, total = 0;
-      MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
-      return invalid_argument(info_.name + ": expected " + mib(bytes) + " for " +
-                              std::string(what) + ", got " + mib(free) + " free of " + mib(total) +
+      MEZZO_RETURN_IF_ERROR(check("cudaMemGetInfo", cudaMemGetInfo(&free, &total)));
+      return invalid_argument(info_.name + ": expected " + format_bytes(bytes) + " for " +
+                              std::string(what) + ", got " + format_bytes(free) + " free of " +
+                              format_bytes(total) +
                               ". Hint: take a smaller batch, or --accumulate with one");
     }
-    MEZZO_RETURN_IF_ERROR(check(error));
+    MEZZO_RETURN_IF_ERROR(check("cudaMalloc", error));
     std::unique_ptr<DeviceMemory> block = std::make_unique<DeviceBlock>(data, bytes);
-    MEZZO_RETURN_IF_ERROR(check(cudaMemsetAsync(data, 0, bytes, stream_)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemsetAsync", cudaMemsetAsync(data, 0, bytes, stream_)));
     return block;
   }
 
@@ -151,10 +152,10 @@ class CudaDevice : public Device {
     const cudaError_t error = cudaMallocHost(&data, bytes == 0 ? 1 : bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      return invalid_argument("expected " + mib(bytes) +
+      return invalid_argument("expected " + format_bytes(bytes) +
                               " of the host's memory for batches on their way to the device");
     }
-    MEZZO_RETURN_IF_ERROR(check(error));
+    MEZZO_RETURN_IF_ERROR(check("cudaMallocHost", error));
     std::unique_ptr<DeviceMemory> block = std::make_unique<PinnedBlock>(data, bytes);
     std::memset(data, 0, bytes);
     return block;
@@ -162,15 +163,17 @@ class CudaDevice : public Device {
 
   Status copy_to_device(void* to, const void* from, std::uint64_t bytes) override {
     if (bytes == 0) return ok_status();
-    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemcpyAsync",
+                                cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_)));
     return wait();
   }
   Status copy_to_host(void* to, const void* from, std::uint64_t bytes) override {
     if (bytes == 0) return ok_status();
-    MEZZO_RETURN_IF_ERROR(check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemcpyAsync",
+                                cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_)));
     return wait();
   }
-  Status wait() override { return check(cudaStreamSynchronize(stream_)); }
+  Status wait() override { return check("cudaStreamSynchronize", cudaStreamSynchronize(stream_)); }
 
   StatusOr<std::unique_ptr<kernels::Kernel>> prepare_kernel(
       kernels::KernelRequest request) override {
@@ -181,7 +184,8 @@ class CudaDevice : public Device {
 
   Status begin_capture() override {
     before_capture_ = counted_calls();
-    return check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    return check("cudaStreamBeginCapture",
+                 cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   }
   StatusOr<std::unique_ptr<DeviceGraph>> end_capture() override {
     not_counted_ = not_counted_ + (counted_calls() - before_capture_);
@@ -205,7 +209,8 @@ class CudaDevice : public Device {
 
 StatusOr<DeviceInfo> describe(int index) {
   cudaDeviceProp properties;
-  MEZZO_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, index)));
+  MEZZO_RETURN_IF_ERROR(
+      check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, index)));
   DeviceInfo info;
   info.kind = "cuda";
   info.index = index;
@@ -215,8 +220,8 @@ StatusOr<DeviceInfo> describe(int index) {
   info.multiprocessors = properties.multiProcessorCount;
   info.total_bytes = properties.totalGlobalMem;
   int driver = 0, runtime = 0;
-  MEZZO_RETURN_IF_ERROR(check(cudaDriverGetVersion(&driver)));
-  MEZZO_RETURN_IF_ERROR(check(cudaRuntimeGetVersion(&runtime)));
+  MEZZO_RETURN_IF_ERROR(check("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
+  MEZZO_RETURN_IF_ERROR(check("cudaRuntimeGetVersion", cudaRuntimeGetVersion(&runtime)));
   info.libraries = "driver " + version_text(driver) + ", runtime " + version_text(runtime) +
                    ", cuBLASLt " + long_version_text(cublasLtGetVersion()) + ", cuDNN " +
                    long_version_text(cudnnGetVersion());
@@ -229,11 +234,12 @@ StatusOr<int> count_devices() {
   if (error == cudaErrorNoDevice) return 0;
   if (error == cudaErrorInsufficientDriver) {
     int runtime = 0;
-    MEZZO_RETURN_IF_ERROR(check(cudaRuntimeGetVersion(&runtime)));
-    return unimplemented("no NVIDIA driver, or one that is too old for CUDA " +
-                         version_text(runtime));
+    MEZZO_RETURN_IF_ERROR(check("cudaRuntimeGetVersion", cudaRuntimeGetVersion(&runtime)));
+    return unimplemented(
+        "no NVIDIA driver, or one that is too old for CUDA " + version_text(runtime) +
+        ". Hint: nvidia-smi shows what is installed; without --device everything runs on the CPU");
   }
-  MEZZO_RETURN_IF_ERROR(check(error));
+  MEZZO_RETURN_IF_ERROR(check("cudaGetDeviceCount", error));
   return count;
 }
 
@@ -244,21 +250,26 @@ StatusOr<std::vector<DeviceInfo>> list_devices() {
   std::vector<DeviceInfo> devices;
   if (count == 0) return devices;
   int current = 0;  // of an open device, whose calls go on after this
-  MEZZO_RETURN_IF_ERROR(check(cudaGetDevice(&current)));
+  MEZZO_RETURN_IF_ERROR(check("cudaGetDevice", cudaGetDevice(&current)));
   for (int i = 0; i < count; ++i) {
     MEZZO_ASSIGN_OR_RETURN(DeviceInfo info, describe(i));
-    MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(i)));
+    MEZZO_RETURN_IF_ERROR(check("cudaSetDevice", cudaSetDevice(i)));
     std::size_t free = 0, total = 0;
-    MEZZO_RETURN_IF_ERROR(check(cudaMemGetInfo(&free, &total)));
+    MEZZO_RETURN_IF_ERROR(check("cudaMemGetInfo", cudaMemGetInfo(&free, &total)));
     info.free_bytes = free;
     devices.push_back(std::move(info));
   }
-  MEZZO_RETURN_IF_ERROR(check(cudaSetDevice(current)));
+  MEZZO_RETURN_IF_ERROR(check("cudaSetDevice", cudaSetDevice(current)));
   return devices;
 }
 
 StatusOr<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   MEZZO_ASSIGN_OR_RETURN(const int count, count_devices());
+  if (count == 0) {
+    return unimplemented(
+        "no CUDA device was found. Hint: CUDA_VISIBLE_DEVICES hides what it does not name; without "
+        "--device everything runs on the CPU");
+  }
   if (options.index < 0 || options.index >= count) {
     return invalid_argument(
         "--device cuda:" + std::to_string(options.index) + ": there " +

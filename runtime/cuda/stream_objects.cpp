@@ -14,18 +14,26 @@ Stream::~Stream() {
 }
 
 Status Stream::create() {
-  return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  return check("cudaStreamCreateWithFlags",
+               cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
 Event::~Event() {
   if (event_ != nullptr) cudaEventDestroy(event_);
 }
 
-Status Event::create() { return check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+Status Event::create() {
+  return check("cudaEventCreateWithFlags",
+               cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+}
 
-Status Event::record(cudaStream_t stream) { return check(cudaEventRecord(event_, stream)); }
+Status Event::record(cudaStream_t stream) {
+  return check("cudaEventRecord", cudaEventRecord(event_, stream));
+}
 
-Status Event::block(cudaStream_t stream) { return check(cudaStreamWaitEvent(stream, event_, 0)); }
+Status Event::block(cudaStream_t stream) {
+  return check("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event_, 0));
+}
 
 Status Event::poll() {
   using Clock = std::chrono::steady_clock;
@@ -33,7 +41,7 @@ Status Event::poll() {
   const Clock::time_point start = Clock::now();
   while (true) {
     const cudaError_t state = cudaEventQuery(event_);
-    if (state != cudaErrorNotReady) return check(state);
+    if (state != cudaErrorNotReady) return check("cudaEventQuery", state);
     cudaGetLastError();  // not an error, but told again otherwise
     if (Clock::now() - start < kPatience) {
       std::this_thread::yield();

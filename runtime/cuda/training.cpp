@@ -77,9 +77,9 @@ class CudaTraining : public DeviceTraining {
       return internal_error("more training steps in flight than records of them");
     Arrival& arrival = arrivals_[enqueued_ % kMostInFlight];
     ++enqueued_;
-    MEZZO_RETURN_IF_ERROR(
-        check(cudaMemcpyAsync(arrival.record->data(), tables().record, sizeof(StepRecord),
-                              cudaMemcpyDeviceToHost, stream_)));
+    MEZZO_RETURN_IF_ERROR(check(
+        "cudaMemcpyAsync", cudaMemcpyAsync(arrival.record->data(), tables().record,
+                                           sizeof(StepRecord), cudaMemcpyDeviceToHost, stream_)));
     return arrival.event.record(stream_);
   }
 

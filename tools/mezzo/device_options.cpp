@@ -25,11 +25,12 @@ StatusOr<int> device_index(const std::string& name) {
   return index;
 }
 
-// Where libraries' choices of algorithms are kept between runs; empty where there is no home.
+// Where libraries' choices of algorithms are kept between runs; empty where there is no home. The
+// XDG base directory specification says that relative paths do not count.
 std::string cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
     return std::string(cache) + "/mezzo/cuda";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
     return std::string(home) + "/.cache/mezzo/cuda";
   return {};
 }

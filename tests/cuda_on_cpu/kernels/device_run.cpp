@@ -33,7 +33,7 @@ class DeviceBlock {
       expect_ok(cudaMemcpy(data_, content.data(), content.size(), cudaMemcpyHostToDevice));
   }
   ~DeviceBlock() {
-    const Status status = cuda::check(cudaFree(data_));
+    const Status status = cuda::check("cudaFree", cudaFree(data_));
     EXPECT_TRUE(status.ok()) << status.message() << ", or something wrote behind a buffer";
   }
   DeviceBlock(const DeviceBlock&) = delete;
@@ -78,17 +78,18 @@ Status run_in_stream(Kernel& kernel, KernelArguments arguments, std::uint64_t or
   arguments.fault = static_cast<DeviceFault*>(fault_block.data());
   arguments.step = kStep;
   // Blocks were filled in another stream, which this one does not wait for.
-  MEZZO_RETURN_IF_ERROR(cuda::check(cudaDeviceSynchronize()));
+  MEZZO_RETURN_IF_ERROR(cuda::check("cudaDeviceSynchronize", cudaDeviceSynchronize()));
   set_launch_order(order);
   Status status = kernel.run(arguments);
-  if (status.ok()) status = cuda::check(cudaStreamSynchronize(stream.get()));
+  if (status.ok())
+    status = cuda::check("cudaStreamSynchronize", cudaStreamSynchronize(stream.get()));
   set_launch_order(0);
   const std::string fault = take_device_fault();
   if (!fault.empty()) return internal_error(fault);
   MEZZO_RETURN_IF_ERROR(status);
   DeviceFault wrong;
-  MEZZO_RETURN_IF_ERROR(
-      cuda::check(cudaMemcpy(&wrong, fault_block.data(), sizeof wrong, cudaMemcpyDeviceToHost)));
+  MEZZO_RETURN_IF_ERROR(cuda::check(
+      "cudaMemcpy", cudaMemcpy(&wrong, fault_block.data(), sizeof wrong, cudaMemcpyDeviceToHost)));
   if (wrong.step == 0) return ok_status();
   EXPECT_EQ(wrong.step, kStep) << "a fault in the name of another step";
   return kernel.explain(wrong);
