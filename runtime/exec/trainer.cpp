@@ -115,7 +115,7 @@ StatusOr<StepMetrics> Trainer::host_step() {
   metrics.loss_scale = scaler_.scale();
   metrics.lr = schedule_.rate(units_.front().optimizer.applied_steps());
   double loss_sum = 0;
-  MEZZO_RETURN_IF_ERROR(run_micro_batches(loss_sum));
+  MEZZO_RETURN_IF_ERROR(at_step(run_micro_batches(loss_sum)));
   metrics.loss = static_cast<float>(loss_sum / static_cast<double>(options_.accumulate));
   if (step_ == options_.save_gradients_step) MEZZO_RETURN_IF_ERROR(save_gradients());
   const GradientStats stats = measure(metrics);

@@ -85,7 +85,8 @@ class Trainer {
 
   // One optimizer step. InvalidArgument: a wrong value in the data, or training cannot go on; the
   // message says which gradient was the first to hold inf or NaN. Weights and state are then those
-  // of the step before.
+  // of the step before. Internal: a call of the device went wrong, and what the device holds is not
+  // known; nothing else can be done with the trainer.
   //
   // A device starts on the steps after it, up to number `last`, before this one's metrics are here;
   // nothing but step() may be called until step `last` has been returned. 0: on none.
@@ -132,6 +133,8 @@ class Trainer {
   // Pass 1 of all optimizers; sets the flags of those that skip, and `metrics`' norm and flags.
   GradientStats measure(StepMetrics& metrics);
   void apply(const GradientStats& stats);
+  // An error of the current step, which it then names.
+  Status at_step(const Status& status) const;
   Status check_overflow(const StepMetrics& metrics) const;
   Status no_progress() const;
   std::string overflow_cause() const;
@@ -154,6 +157,7 @@ class Trainer {
   StatusOr<StepMetrics> finish_step(const kernels::StepRecord& record);
   Status launch_until(std::int64_t last);
   Status drain();
+  Status broken_off(const Status& error);
   Status upload_weights();
   Status to_device();
   Status to_host();
@@ -194,6 +198,7 @@ class Trainer {
   Buffer host_state_;                    // of the optimizers, as last seen
   Newer newer_ = Newer::kHost;
   Status launch_error_ = ok_status();  // told once the steps before are finished
+  Status device_error_ = ok_status();  // of the call that broke off a step
   // Of the data, after the last step that is finished and after each in flight.
   std::int64_t finished_position_ = 0;
   std::deque<std::int64_t> launched_positions_;

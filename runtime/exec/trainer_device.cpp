@@ -110,6 +110,7 @@ Status Trainer::to_device() {
 
 Status Trainer::to_host() {
   if (device_ == nullptr || newer_ != Newer::kDevice) return ok_status();
+  MEZZO_RETURN_IF_ERROR(device_error_);
   if (device_->in_flight() > 0) return internal_error("training steps are in flight");
   const proto::Plan& plan = executor_.plan();
   for (const proto::Parameter& p : plan.parameters()) {
@@ -135,10 +136,21 @@ Status Trainer::download_gradients() {
   return ok_status();
 }
 
+// A step was begun and not ended: host and device no longer count alike, so that nothing of the
+// device is looked at or saved.
+Status Trainer::broken_off(const Status& error) {
+  newer_ = Newer::kDevice;
+  device_error_ = at_step(error);
+  return device_error_;
+}
+
 // Training stops or a launch went wrong: what is still in flight changed nothing, and its batches
 // are given out again.
 Status Trainer::drain() {
-  while (device_->in_flight() > 0) MEZZO_RETURN_IF_ERROR(device_->finish().status());
+  while (device_->in_flight() > 0) {
+    const Status finished = device_->finish().status();
+    if (!finished.ok()) return broken_off(finished);
+  }
   data_.rewind(finished_position_);
   launched_positions_.clear();
   MEZZO_RETURN_IF_ERROR(to_host());
@@ -159,6 +171,7 @@ Status Trainer::launch_until(std::int64_t last) {
 }
 
 StatusOr<StepMetrics> Trainer::device_step(std::int64_t last) {
+  MEZZO_RETURN_IF_ERROR(device_error_);
   if (device_->in_flight() == 0) {
     MEZZO_RETURN_IF_ERROR(to_device());
     finished_position_ = data_.position();
@@ -168,11 +181,16 @@ StatusOr<StepMetrics> Trainer::device_step(std::int64_t last) {
   if (device_->in_flight() == 0) {
     const Status error = std::exchange(launch_error_, ok_status());
     ++step_;
+    if (error.code() == StatusCode::kInternal) return broken_off(error);
     const Status drained = drain();  // which says less than the first error
-    return drained.ok() || !error.ok() ? error : drained;
+    return drained.ok() || !error.ok() ? at_step(error) : drained;
   }
-  MEZZO_ASSIGN_OR_RETURN(const kernels::StepRecord record, device_->finish());
-  return finish_step(record);
+  const StatusOr<kernels::StepRecord> record = device_->finish();
+  if (!record.ok()) {
+    ++step_;
+    return broken_off(record.status());
+  }
+  return finish_step(*record);
 }
 
 StatusOr<StepMetrics> Trainer::finish_step(const kernels::StepRecord& record) {
@@ -189,7 +207,7 @@ StatusOr<StepMetrics> Trainer::finish_step(const kernels::StepRecord& record) {
   if (!metrics.skipped) metrics.grad_norm = record.grad_norm;
   if (record.decision.verdict == kernels::StepVerdict::kFault) {
     MEZZO_RETURN_IF_ERROR(drain());
-    return executor_.explain(record.fault);
+    return at_step(executor_.explain(record.fault));
   }
   draws_ = record.after.draws;
   if (step_ == options_.save_gradients_step) {  // the scale is still that of the step

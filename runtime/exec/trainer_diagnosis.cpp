@@ -81,6 +81,10 @@ std::string Trainer::overflow_cause() const {
 }
 
 // For --on-overflow abort, and without a loss scale.
+Status Trainer::at_step(const Status& status) const {
+  return status.ok() ? status : status.with_context("step " + std::to_string(step_));
+}
+
 Status Trainer::check_overflow(const StepMetrics& metrics) const {
   std::string text = "step " + std::to_string(metrics.step) + ": ";
   if (!std::isfinite(metrics.loss)) {

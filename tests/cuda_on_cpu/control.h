@@ -8,6 +8,7 @@
 namespace cuda_on_cpu {
 
 struct Counts {
+  std::uint64_t calls = 0;         // that can be told to fail, see fail_call()
   std::uint64_t kernels = 0;       // launched by themselves or as nodes of graphs
   std::uint64_t copies = 0;        // and memsets
   std::uint64_t graphs = 0;        // launched
@@ -31,6 +32,12 @@ void set_most_blocks(std::int64_t most);
 // The n-th call of cudaStreamWaitEvent from now on, counted from 1, has no effect; 0: none. Calls
 // for events that were never recorded do not count.
 void ignore_stream_wait(std::uint64_t n);
+
+// The n-th call from now on, counted from 1, does nothing and gives an error; 0: none does. Calls
+// of libcudart count, and those of cuBLASLt and cuDNN that make handles, choose or launch.
+void fail_call(std::uint64_t n);
+// From the n-th call on every call gives cudaErrorLaunchFailure, until take_fault(); 0: none does.
+void lose_device(std::uint64_t n);
 
 // What the last faulty kernel did, empty if none did anything wrong. After a fault every call gives
 // cudaErrorLaunchFailure, as on a device; this clears it.

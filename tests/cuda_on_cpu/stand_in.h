@@ -17,6 +17,9 @@ extern "C" {
 cudaError_t cuda_on_cpu_enqueue(cudaStream_t stream, const char* what, void (*run)(void*),
                                 void* closure, void (*destroy)(void*));
 
+// Counts a call of the library's function `name`: true if it is to fail, as control.h says.
+bool cuda_on_cpu_fails(const char* name);
+
 // True if all of [at, at + bytes) lies in one block of the device's memory.
 bool cuda_on_cpu_is_device_memory(const void* at, std::size_t bytes);
 

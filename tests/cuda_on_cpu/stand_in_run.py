@@ -7,7 +7,8 @@ import subprocess
 # Variables of README.md that a caller's own environment must not bring in.
 VARIABLES = ["CUDA_ON_CPU_STREAM_ORDER", "CUDA_ON_CPU_THREAD_ORDER", "CUDA_ON_CPU_IGNORE_WAIT",
              "CUDA_ON_CPU_REPORT", "CUDA_ON_CPU_KERNELS", "CUDA_ON_CPU_MEMORY",
-             "CUDA_ON_CPU_THREADS", "CUDA_ON_CPU_BLOCKS"]
+             "CUDA_ON_CPU_THREADS", "CUDA_ON_CPU_BLOCKS", "CUDA_ON_CPU_FAIL_CALL",
+             "CUDA_ON_CPU_LOSE_DEVICE", "CUDA_ON_CPU_DEVICES"]
 
 
 class StandIns:

@@ -29,6 +29,18 @@ EAGER = ["--cuda-graph", "off"]
 HASTY = ["--optimizer", "adamw", "--lr", 0.005, "--batch-size", 8]
 
 
+# How often the loop goes round is an input.
+LOOP = """<ir_version: 8, opset_import: ["" : 17]>
+agraph (int64 n) => (float y) <float one = {1}> {
+  [again] y = Loop(n, , one) <body = body (int64 i, bool go, float x) => (bool on, float twice) {
+    on = Identity(go)
+    twice = Add(x, x)
+  }>
+}
+"""
+TWO = bytes([0x10, 7, 0x4a, 8]) + (2).to_bytes(8, "little")  # a TensorProto: int64, raw_data
+
+
 def arguments(steps, precision="fp32", *further, settings=HASTY):
     return [DIGITS / "digits.onnx", "--data", DIGITS / "train.npz", "--steps", steps, "--seed", 3,
             "--precision", precision, *settings, *further]
@@ -52,6 +64,15 @@ class TrainingTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("CUDA on a CPU", result.stdout)
         self.assertRegex(result.stdout, r"runtime 13\.\d+, cuBLASLt 13\.\d+\.\d+, cuDNN 9\.\d+\.\d+")
+
+    def test_no_device_is_an_answer_of_the_list_and_an_error_of_the_rest(self):
+        listed = STAND_INS.run(MEZZO, "devices", "--json", devices=0)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        self.assertIn("no CUDA device was found", listed.stdout)
+        result = STAND_INS.run(MEZZO, "train", *arguments(1), "--device", "cuda", "--out",
+                               self.folder / "none", devices=0)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no CUDA device was found", result.stderr)
 
     def test_every_precision_follows_the_cpu(self):
         for precision, tolerance in TOLERANCE.items():
@@ -147,11 +168,30 @@ class TrainingTest(unittest.TestCase):
             run = self.train(4, "fp32", "--resume", checkpoint, device=device)
             self.assertEqual([step["step"] for step in run.steps], [3, 4])
 
+    def test_control_flow_is_the_cpus(self):
+        model = self.folder / "loop.onnxtxt"
+        model.write_text(LOOP)
+        data = self.folder / "loop"
+        data.mkdir()
+        (data / "input_0.pb").write_bytes(TWO)
+        outputs = {}
+        for device in ("cpu", "cuda"):
+            outputs[device] = self.folder / f"loop.{device}.npz"
+            run = STAND_INS.run(MEZZO, "run", model, "--input", data, "--output", outputs[device],
+                                "--device", device)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(outputs["cpu"].read_bytes(), outputs["cuda"].read_bytes())
+        self.assertIn("note: interpreted on the CPU", run.stderr)
+        self.assertIn("node 'again' (Loop)", run.stderr)
+        bench = STAND_INS.run(MEZZO, "bench", model, "--input", data, "--device", "cuda")
+        self.assertEqual(bench.returncode, 1, "it would measure the CPU")
+        self.assertIn("without --device the CPU interprets it", bench.stderr)
+
     def test_memory_that_is_not_there_is_told_before_the_first_step(self):
         result = STAND_INS.run(MEZZO, "train", *arguments(1), "--device", "cuda", "--out",
                                self.folder / "small", memory=1 << 16)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("MiB free of", result.stderr)
+        self.assertIn("KiB free of 64.0 KiB", result.stderr)
         self.assertNotIn("Traceback", result.stderr)
 
 

@@ -162,6 +162,43 @@ TEST(DeviceSteps, GraphsAndSingleLaunchesGiveTheSameBits) {
   }
 }
 
+// Each call in turn, of what the third and fourth step make: the error names one, and what can be
+// saved afterwards is no mixture of steps.
+TEST(DeviceSteps, ACallThatFailsLeavesNothingWrongBehind) {
+  const SessionOptions options = options_of(2);
+  const auto whole = open(options);
+  whole->steps(6);
+  int failures = 0;
+  bool comes_to_it = true;
+  for (std::uint64_t n = 1; comes_to_it; ++n) {
+    const auto session = open(options);
+    session->steps(2);
+    const std::uint64_t before = cuda_on_cpu::counts().calls;
+    cuda_on_cpu::fail_call(n);
+    Status status = ok_status();
+    for (int i = 0; i < 2 && status.ok(); ++i) status = session->trainer().step(4).status();
+    comes_to_it = cuda_on_cpu::counts().calls - before >= n;
+    cuda_on_cpu::fail_call(0);
+    cuda_on_cpu::take_fault();
+    const std::string folder = session->file("checkpoint");
+    const Status saved = session->trainer().save(folder);
+    if (status.ok()) {
+      EXPECT_THAT(saved, IsOk()) << "call " << n;
+    } else {
+      ++failures;
+      EXPECT_EQ(status.code(), StatusCode::kInternal);
+      EXPECT_NE(status.message().find("cu"), std::string::npos) << status.message();
+      EXPECT_EQ(session->trainer().step().status().message(), status.message());
+    }
+    if (!saved.ok()) continue;
+    const auto resumed = open(options);
+    ASSERT_THAT(resumed->trainer().resume(folder), IsOk());
+    while (resumed->trainer().steps_done() < 6) resumed->steps(1);
+    EXPECT_EQ(resumed->all_weights(), whole->all_weights()) << "call " << n;
+  }
+  EXPECT_GT(failures, 0);
+}
+
 // Streams may go on in any order that events allow.
 TEST(DeviceSteps, TheOrderOfStreamsChangesNothing) {
   const SessionOptions options = options_of(2);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/cuda_on_cpu/cublaslt/problem.h"
+#include "tests/cuda_on_cpu/stand_in.h"
 
 namespace cublaslt_on_cpu {
 namespace {
@@ -77,6 +78,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* count) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUBLAS_STATUS_INTERNAL_ERROR;
   using namespace cublaslt_on_cpu;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (wanted <= 0 || results == nullptr || count == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
@@ -106,6 +108,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* bits,
                                        cublasLtMatmulHeuristicResult_t* result) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUBLAS_STATUS_INTERNAL_ERROR;
   using namespace cublaslt_on_cpu;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (bits == nullptr || result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;

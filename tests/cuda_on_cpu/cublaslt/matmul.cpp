@@ -60,6 +60,7 @@ double scalar(const void* at, cudaDataType_t type) { return load(at, type, 0); }
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUBLAS_STATUS_INTERNAL_ERROR;
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (cuda_on_cpu::cuda_on_cpu_breaks_capture()) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = reinterpret_cast<cublasLtHandle_t>(new char());
@@ -89,6 +90,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* bits,
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUBLAS_STATUS_INTERNAL_ERROR;
   using namespace cublaslt_on_cpu;
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (alpha == nullptr || beta == nullptr) return CUBLAS_STATUS_INVALID_VALUE;

@@ -38,6 +38,16 @@ std::int64_t cuda_on_cpu_most_blocks() {
   return most_blocks > 0 ? most_blocks : std::numeric_limits<std::int64_t>::max();
 }
 
+void fail_call(std::uint64_t n) {
+  const Call call;
+  call->failing_call = n == 0 ? 0 : call->counts.calls + n;
+}
+
+void lose_device(std::uint64_t n) {
+  const Call call;
+  call->losing_call = n == 0 ? 0 : call->counts.calls + n;
+}
+
 void ignore_stream_wait(std::uint64_t n) {
   const Call call;
   call->waits_until_ignored = n;
@@ -60,11 +70,11 @@ struct Report {
     if (file == nullptr) return;
     const Counts c = counts();
     std::fprintf(file,
-                 "{\"kernels\": %" PRIu64 ", \"copies\": %" PRIu64 ", \"graphs\": %" PRIu64
-                 ", \"waits\": %" PRIu64 ", \"stream_waits\": %" PRIu64
+                 "{\"calls\": %" PRIu64 ", \"kernels\": %" PRIu64 ", \"copies\": %" PRIu64
+                 ", \"graphs\": %" PRIu64 ", \"waits\": %" PRIu64 ", \"stream_waits\": %" PRIu64
                  ", \"allocations\": %" PRIu64 ", \"blocks_alive\": %" PRIu64
                  ", \"peak_bytes\": %" PRIu64 ", \"fault\": %s}\n",
-                 c.kernels, c.copies, c.graphs, c.waits, c.stream_waits, c.allocations,
+                 c.calls, c.kernels, c.copies, c.graphs, c.waits, c.stream_waits, c.allocations,
                  c.blocks_alive, c.peak_bytes, Runtime::get().fault.empty() ? "false" : "true");
     std::fclose(file);
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/cuda_on_cpu/cudart/state.h"
+#include "tests/cuda_on_cpu/environment.h"
 
 using cuda_on_cpu::Call;
 
@@ -15,9 +16,11 @@ constexpr int kVersion = CUDART_VERSION;
 }  // namespace
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const Call call;
-  *count = 1;
-  return call.done();
+  const Call call(__func__);
+  if (call.fails()) return call.done();
+  static const bool has_one = cuda_on_cpu::environment_number("CUDA_ON_CPU_DEVICES", 1) != 0;
+  *count = has_one ? 1 : 0;
+  return call.done(has_one ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -26,12 +29,14 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   return call.done(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (device != 0) return call.done(cudaErrorInvalidDevice);
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "CUDA on a CPU");
@@ -58,7 +63,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (device != 0) return call.done(cudaErrorInvalidDevice);
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor: *value = kMajor; break;
@@ -77,17 +83,22 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *version = kVersion;
-  return cudaSuccess;
+  return call.done();
 }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *version = kVersion;
-  return cudaSuccess;
+  return call.done();
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (device != 0) return call.done(cudaErrorInvalidDevice);
   std::strncpy(id, "0000:00:00.0", static_cast<std::size_t>(length));
   return call.done();
@@ -116,6 +127,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
     case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorIllegalState: return "cudaErrorIllegalState";
+    case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";

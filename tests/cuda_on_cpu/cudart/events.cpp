@@ -48,7 +48,8 @@ cudaError_t wait_in_capture(const Call& call, CUstream_st* stream, CUevent_st* e
 }  // namespace
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *event = new CUevent_st;
   (*event)->has_time = (flags & cudaEventDisableTiming) == 0;
   return call.done();
@@ -57,14 +58,16 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   delete event;
   return call.done();
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned) {
-  const Call call;
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr || event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (stream->capture != nullptr) {
@@ -80,12 +83,13 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
                                           }}));
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, 0);
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  return cudaEventRecord(event, stream);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr || event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   // An event that was never recorded holds up nobody.
@@ -103,7 +107,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   ++call->counts.waits;
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (event->capture != 0) return call.done(cudaErrorCapturedEvent);
@@ -115,7 +120,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (event == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (event->capture != 0) return call.done(cudaErrorCapturedEvent);
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
@@ -125,7 +131,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (from == nullptr || to == nullptr || !from->has_time || !to->has_time ||
       from->state->recorded == 0 || to->state->recorded == 0) {
     return call.done(cudaErrorInvalidResourceHandle);

@@ -58,7 +58,8 @@ using cuda_on_cpu::Call;
 using cuda_on_cpu::Capture;
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (stream == &call->legacy) return call.done(cudaErrorStreamCaptureUnsupported);
@@ -71,7 +72,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *graph = nullptr;
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
@@ -97,7 +99,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   const CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   *status = stream->capture == nullptr ? cudaStreamCaptureStatusNone
@@ -114,7 +117,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 
 // The nodes have no handles: their number is all that can be asked.
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (graph == nullptr || nodes != nullptr) return call.done(cudaErrorInvalidValue);
   *count = graph->nodes.size();
   return call.done();
@@ -122,7 +126,8 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::si
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (graph == nullptr) return call.done(cudaErrorInvalidValue);
   using Nodes = std::vector<cuda_on_cpu::GraphNode>;
   *executable = new CUgraphExec_st{std::make_shared<const Nodes>(graph->nodes)};
@@ -137,7 +142,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (executable == nullptr) return call.done(cudaErrorInvalidValue);
@@ -151,13 +157,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   delete graph;
   return call.done();
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   delete executable;
   return call.done();
 }

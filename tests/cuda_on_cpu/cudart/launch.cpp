@@ -98,7 +98,8 @@ using cuda_on_cpu::Call;
 
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** values,
                              std::size_t shared, cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   const cuda_on_cpu::KernelInfo* const kernel = cuda_on_cpu::resolve(function);
@@ -119,7 +120,8 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 }
 
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return call.done();
   if (value < 0 || static_cast<std::size_t>(value) > cuda_on_cpu::kMostSharedOnRequest) {
     return call.done(cudaErrorInvalidValue);
@@ -132,7 +134,8 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
                                                                    int threads, std::size_t shared,
                                                                    unsigned) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (threads <= 0) return call.done(cudaErrorInvalidValue);
   const std::size_t by_shared = shared == 0 ? 32 : cuda_on_cpu::kMostSharedOnRequest / shared;
   *blocks =

@@ -93,7 +93,8 @@ bool cuda_on_cpu_is_device_memory(const void* at, std::size_t bytes) {
 using cuda_on_cpu::Call;
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *memory = nullptr;
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return call.done();
@@ -113,7 +114,8 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* memory) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (memory == nullptr) return call.done();
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   if (!call->drain(nullptr)) return call.done(cudaErrorUnknown);
@@ -122,8 +124,9 @@ cudaError_t cudaFree(void* memory) {
   return call.done(cuda_on_cpu::release(call.runtime, call->device_memory, memory));
 }
 
-cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  const Call call;
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *memory = nullptr;
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return call.done();
@@ -136,20 +139,22 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return call.done();
 }
 
-cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  return cudaHostAlloc(memory, bytes, 0);
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  return cudaMallocHost(memory, bytes);
 }
 
 // Waits for nothing: it is not said anywhere that the library's does.
 cudaError_t cudaFreeHost(void* memory) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (memory == nullptr) return call.done();
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   return call.done(cuda_on_cpu::release(call.runtime, call->pinned_memory, memory));
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *total = call->device_capacity;
   *free = call->device_capacity - call->device_bytes;
   return call.done();
@@ -158,7 +163,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 // A pageable source is read before the call returns; a pageable destination is written before.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return call.done();
@@ -194,7 +200,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 // when the bytes are staged, which may be before they have arrived; from one place of the device to
 // another it does not wait at all.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureImplicit);
   ++call->counts.waits;
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
@@ -204,7 +211,8 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return call.done();
@@ -214,7 +222,8 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 }
 
 cudaError_t cudaMemset(void* at, int value, std::size_t bytes) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureImplicit);
   return cudaMemsetAsync(at, value, bytes, nullptr);
 }

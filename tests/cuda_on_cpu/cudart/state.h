@@ -88,6 +88,10 @@ class Runtime {
 
   std::recursive_mutex mutex;
   Counts counts;
+  // Numbers of the call that fails and of the one that the device is lost at, from 1; 0: none.
+  std::uint64_t failing_call = 0, losing_call = 0;
+  // Counts a call; true if it is the one that fails.
+  bool begin_call(const char* name);
   cudaError_t last_error = cudaSuccess;
   std::string fault;  // not empty: the device is lost
   std::uint64_t thread_order = 0;
@@ -144,18 +148,25 @@ class Runtime {
   std::mt19937_64 random_;
 };
 
-// Locks the runtime for a call; gives the error of a lost device.
+// Locks the runtime for a call; gives the error of a lost device, or of a call that is to fail.
 class Call {
  public:
-  Call() : runtime(Runtime::get()), lock_(runtime.mutex) {}
+  // `name` is of the library's function, which counts; null: of none.
+  explicit Call(const char* name = nullptr) : runtime(Runtime::get()), lock_(runtime.mutex) {
+    if (name != nullptr) fails_ = runtime.begin_call(name);
+  }
   Runtime& runtime;
   Runtime* operator->() const { return &runtime; }
   bool lost() const { return !runtime.fault.empty(); }
+  // Then it does nothing and returns done().
+  bool fails() const { return fails_; }
   cudaError_t done(cudaError_t error = cudaSuccess) const {
+    if (fails_) error = cudaErrorUnknown;
     return runtime.done(lost() ? cudaErrorLaunchFailure : error);
   }
 
  private:
+  bool fails_ = false;
   std::lock_guard<std::recursive_mutex> lock_;
 };
 

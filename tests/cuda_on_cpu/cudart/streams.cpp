@@ -1,5 +1,6 @@
 // Streams, and the order in which what they hold is done.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "tests/cuda_on_cpu/cudart/state.h"
@@ -23,7 +24,25 @@ Runtime::Runtime() {
   thread_order = environment_number("CUDA_ON_CPU_THREAD_ORDER", 0);
   ignored_wait = environment_number("CUDA_ON_CPU_IGNORE_WAIT", 0);
   waits_until_ignored = ignored_wait;
+  failing_call = environment_number("CUDA_ON_CPU_FAIL_CALL", 0);
+  losing_call = environment_number("CUDA_ON_CPU_LOSE_DEVICE", 0);
   set_stream_order(environment_number("CUDA_ON_CPU_STREAM_ORDER", 0));
+}
+
+bool Runtime::begin_call(const char* name) {
+  ++counts.calls;
+  const bool fails = counts.calls == failing_call;
+  if (fails) std::fprintf(stderr, "cuda_on_cpu: %s fails\n", name);
+  if (counts.calls == losing_call && fault.empty()) {
+    std::fprintf(stderr, "cuda_on_cpu: %s finds the device lost\n", name);
+    fault = "the device was lost";
+  }
+  return fails;
+}
+
+bool cuda_on_cpu_fails(const char* name) {
+  const Call call(name);
+  return call.fails() || call.lost();
 }
 
 cudaError_t Runtime::done(cudaError_t error) {
@@ -199,7 +218,8 @@ bool cuda_on_cpu_breaks_capture() {
 using cuda_on_cpu::Call;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   *stream = new CUstream_st;
   (*stream)->nonblocking = (flags & cudaStreamNonBlocking) != 0;
   call->streams.insert(*stream);
@@ -219,7 +239,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   if (call->streams.count(stream) == 0) return call.done(cudaErrorInvalidResourceHandle);
   if (!call->drain(stream)) return call.done(cudaErrorUnknown);
   call->streams.erase(stream);
@@ -228,7 +249,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   ++call->counts.waits;
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
@@ -240,7 +262,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (stream->capture != nullptr || call->breaks_capture())
@@ -251,14 +274,16 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   ++call->counts.waits;
   if (call->breaks_capture()) return call.done(cudaErrorStreamCaptureUnsupported);
   return call.done(call->drain(nullptr) ? cudaSuccess : cudaErrorUnknown);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
-  const Call call;
+  const Call call(__func__);
+  if (call.fails()) return call.done();
   CUstream_st* const stream = call->stream(handle);
   if (stream == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   return call.done(call->enqueue(stream, {"host function", [=] { function(data); }}));

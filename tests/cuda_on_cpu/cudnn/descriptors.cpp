@@ -260,6 +260,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUDNN_STATUS_INTERNAL_ERROR;
   Descriptor& opening = *opened(descriptor);
   std::string why;
   if (!is_complete(opening, why)) return refuse(CUDNN_STATUS_BAD_PARAM, why);
@@ -309,6 +310,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUDNN_STATUS_INTERNAL_ERROR;
   if (handle == nullptr || plan == nullptr || pack == nullptr)
     return refuse(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no handle, plan or variant pack");
   if (!opened(plan)->is_finalized || !opened(pack)->is_finalized)

@@ -31,6 +31,7 @@ size_t cudnnGetCudartVersion() { return 13000; }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (cuda_on_cpu::cuda_on_cpu_breaks_capture()) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUDNN_STATUS_INTERNAL_ERROR;
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -41,6 +42,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  if (cuda_on_cpu::cuda_on_cpu_fails(__func__)) return CUDNN_STATUS_INTERNAL_ERROR;
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
