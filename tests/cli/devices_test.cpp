@@ -34,6 +34,19 @@ TEST_F(Devices, TrainingWithoutAGpuIsRefused) {
   }
 }
 
+// Whatever lies where the module is looked for, mezzo says so, and the CPU goes on.
+TEST_F(Devices, AFileThatIsNoModule) {
+  write_floats("libmezzo_cuda.so", "x", {4}, {1, 2, 3, 4});
+  ::setenv("LD_LIBRARY_PATH", file("").c_str(), 1);
+  expect_refusal({"bench", "classifier.onnxtxt", "--dim", "N=4", "--device", "cuda"}, 1,
+                 {"libmezzo_cuda.so", "damaged"});
+  const CommandResult devices = mezzo({"devices"});
+  ::unsetenv("LD_LIBRARY_PATH");
+  EXPECT_EQ(devices.status, 0);
+  EXPECT_NE(devices.out.find("cpu"), std::string::npos);
+  EXPECT_NE(devices.out.find("no CUDA"), std::string::npos);
+}
+
 TEST_F(Devices, NamesThatAreNone) {
   for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999", "cpu:0"}) {
     expect_refusal({"train", "classifier.onnxtxt", "--data", "data.npz", "--batch-size", "4",

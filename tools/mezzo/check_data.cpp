@@ -39,7 +39,9 @@ bool is_view_of(const proto::Tensor& a, const proto::Tensor& b) {
 // What a step demands of the values of its operand 1.
 std::optional<IndexRange> demanded(const proto::Plan& plan, const proto::Step& step) {
   IndexRange range;
-  range.taken_by = "node '" + printable(step.node()) + "' (" + printable(step.op()) + ")";
+  range.taken_by = printable(step.node());
+  if (!range.taken_by.starts_with("node producing "))
+    range.taken_by = "node '" + range.taken_by + "' (" + printable(step.op()) + ")";
   const proto::Tensor& first = plan.tensors(step.inputs(0));
   if (step.op() == "SoftmaxCrossEntropyLoss" && first.dims_size() >= 2) {
     range.most = first.dims(1) - 1;

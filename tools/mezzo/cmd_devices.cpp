@@ -40,7 +40,10 @@ nlohmann::ordered_json to_json(const StatusOr<std::vector<runtime::DeviceInfo>>&
     }
   }
   nlohmann::ordered_json all = {{"devices", std::move(devices)}};
-  if (!cuda.ok()) all["cuda_missing"] = cuda.status().message();
+  if (!cuda.ok())
+    all["cuda_missing"] = cuda.status().message();
+  else if (cuda->empty())
+    all["cuda_missing"] = "no CUDA device was found";
   return all;
 }
 

@@ -39,6 +39,7 @@ struct RunCommand {
     options.threads = threads.count();
     options.compile.device = device.kind();
     options.most_iterations = loop_limit;
+    options.device_or_interpreter = true;
     if (!trace.empty() && options.compile.device != DeviceKind::kCpu) {
       return invalid_argument("--trace looks at every tensor on the CPU: expected no --device " +
                               device.name);

@@ -1,5 +1,6 @@
 #include "tools/mezzo/session.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include "compiler/ir/clone.h"
@@ -76,13 +77,24 @@ Status Session::open_model() {
   return ok_status();
 }
 
+Status Session::expect_interpreter(const std::string& why) const {
+  if (options_.device == nullptr) return ok_status();
+  const std::string reason = why.substr(0, why.find(". Hint: "));
+  if (!options_.device_or_interpreter) {
+    return unimplemented(reason +
+                         ". Hint: no device runs such a graph; without --device the CPU "
+                         "interprets it");
+  }
+  std::fprintf(stderr, "note: interpreted on the CPU, as no device runs such a graph: %s\n",
+               printable(reason, 500).c_str());
+  return ok_status();
+}
+
 StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& inputs) {
   if (model_ == nullptr) return plans_.begin()->second.get();
   if (!fit_a_plan(inputs_, inputs)) {
-    if (options_.device == nullptr) return nullptr;
-    return unimplemented(path_ +
-                         ": takes other things than tensors, which no device does. Hint: run it "
-                         "without --device");
+    MEZZO_RETURN_IF_ERROR(expect_interpreter(path_ + ": takes other things than tensors"));
+    return nullptr;
   }
   const std::string key = signature(inputs);
   const auto known = plans_.find(key);
@@ -102,8 +114,10 @@ StatusOr<runtime::Executor*> Session::plan_for(const std::vector<RuntimeValue>& 
     if (!made.ok() && made.status().code() == StatusCode::kInternal)
       return made.status().with_context(path_);
     if (!made.ok() && options_.device != nullptr) return made.status().with_context(path_);
-  } else if (compiled.status().code() != StatusCode::kUnimplemented || options_.device != nullptr) {
+  } else if (compiled.status().code() != StatusCode::kUnimplemented) {
     return compiled.status();
+  } else {
+    MEZZO_RETURN_IF_ERROR(expect_interpreter(compiled.status().message()));
   }
   return plans_.emplace(key, std::move(executor)).first->second.get();
 }

@@ -24,6 +24,8 @@ struct SessionOptions {
   std::uint64_t most_iterations = 1'000'000;  // of all loops together
   bool profile = false;                       // measure every step
   std::shared_ptr<runtime::Device> device{};  // null: the CPU
+  // What cannot become a plan is interpreted on the CPU in spite of `device`, with a note.
+  bool device_or_interpreter = false;
 };
 
 class Session {
@@ -51,6 +53,8 @@ class Session {
   Status open_plan();
   Status open_model();
   runtime::ExecutorOptions executor_options() const;
+  // Unimplemented, with the reason, where a device was asked for and nothing else will do.
+  Status expect_interpreter(const std::string& why) const;
   // Null where the graph cannot become a plan for these inputs.
   StatusOr<runtime::Executor*> plan_for(const std::vector<RuntimeValue>& inputs);
   StatusOr<std::vector<RuntimeValue>> execute(runtime::Executor& executor,
