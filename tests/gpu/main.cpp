@@ -160,6 +160,8 @@ void set_environment(Check& check) {
   const std::string loader = variable("MEZZO_GPU_CHECK_LOADER");
   if (!loader.empty()) {
     check.loader = {loader, "--library-path", libraries};
+    // Without it mezzo sets it and starts itself anew, which here would start the loader.
+    check.ours["GOMP_SPINCOUNT"] = "5000";
   } else if (!libraries.empty()) {
     check.ours["LD_LIBRARY_PATH"] = libraries;
   }
