@@ -9,7 +9,7 @@ template <class T, bool kLeast, bool kLast>
 void rows(const void* x, Int row, void* best, Int* place, Int n) {
   const auto* p = static_cast<const T*>(x);
   auto* b = static_cast<T*>(best);
-#pragma GCC ivdep
+  MEZZO_INDEPENDENT_LOOP
   for (Int i = 0; i < n; ++i) {
     const T value = p[i];
     const bool beyond = kLeast ? value < b[i] : value > b[i];

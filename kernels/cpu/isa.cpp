@@ -1,11 +1,12 @@
 #include "kernels/cpu/isa.h"
 
+#include "kernels/cpu_features.h"
+
 namespace mezzo::kernels::cpu {
 namespace {
 
 const Isa* find_isa(std::string_view name) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");

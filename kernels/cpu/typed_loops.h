@@ -6,6 +6,7 @@
 // must not contain branches on data where it can do without, or no vectors come out.
 #pragma once
 
+#include "kernels/cpu/independent_loop.h"
 #include "kernels/cpu/loops.h"
 
 namespace mezzo::kernels::MEZZO_ISA {
@@ -47,7 +48,7 @@ void typed1(const void* const* x, void* y, Int n, const double* parameters) {
   const Op op(parameters);
   const auto* a = static_cast<const X*>(x[0]);
   auto* to = static_cast<Y*>(y);
-#pragma GCC ivdep
+  MEZZO_INDEPENDENT_LOOP
   for (Int i = 0; i < n; ++i) to[i] = op(a[i]);
 }
 
@@ -57,7 +58,7 @@ void typed2(const void* const* x, void* y, Int n, const double* parameters) {
   const auto* a = static_cast<const X*>(x[0]);
   const auto* b = static_cast<const X*>(x[1]);
   auto* to = static_cast<Y*>(y);
-#pragma GCC ivdep
+  MEZZO_INDEPENDENT_LOOP
   for (Int i = 0; i < n; ++i) to[i] = op(a[i], b[i]);
 }
 
@@ -68,7 +69,7 @@ void typed3(const void* const* x, void* y, Int n, const double* parameters) {
   const auto* b = static_cast<const B*>(x[1]);
   const auto* c = static_cast<const C*>(x[2]);
   auto* to = static_cast<Y*>(y);
-#pragma GCC ivdep
+  MEZZO_INDEPENDENT_LOOP
   for (Int i = 0; i < n; ++i) to[i] = op(a[i], b[i], c[i]);
 }
 

@@ -123,7 +123,7 @@ void rows_into(const void* x, Int rows, Int columns, Int stride, void* acc) {
   const auto* p = static_cast<const T*>(x);
   auto* total = static_cast<typename Op::Acc*>(acc);
   for (Int r = 0; r < rows; ++r, p += stride) {
-#pragma GCC ivdep
+    MEZZO_INDEPENDENT_LOOP
     for (Int c = 0; c < columns; ++c) total[c] = Op::add(total[c], p[c]);
   }
 }

@@ -23,7 +23,7 @@ Status set_preference(const Preference& preference, cublasLtMatmulPreferenceAttr
 
 }  // namespace
 
-Status check(const char* call, cublasStatus_t status, std::source_location where) {
+Status check(const char* call, cublasStatus_t status, SourceLocation where) {
   if (status == CUBLAS_STATUS_SUCCESS) return ok_status();
   const std::string_view path = where.file_name();
   return internal_error("cuBLASLt: " + std::string(call) + ": " + cublasLtGetStatusName(status) +

@@ -22,17 +22,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <vector>
 
 #include "compiler/support/dtype.h"
+#include "compiler/support/source_location.h"
 #include "compiler/support/status.h"
 
 namespace mezzo::kernels::cuda::blaslt {
 
 // Internal, naming the call, its error and the place it was made.
 Status check(const char* call, cublasStatus_t status,
-             std::source_location where = std::source_location::current());
+             SourceLocation where = SourceLocation::current());
 
 template <typename Handle, cublasStatus_t (*kDestroy)(Handle)>
 struct Destroy {
@@ -62,7 +62,7 @@ StatusOr<Preference> create_preference(std::uint64_t workspace_bytes, std::uint3
 
 template <typename T>
 Status set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value,
-           std::source_location where = std::source_location::current()) {
+           SourceLocation where = SourceLocation::current()) {
   return check("cublasLtMatmulDescSetAttribute",
                cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
                where);

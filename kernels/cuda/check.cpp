@@ -25,7 +25,7 @@ bool is_of_earlier_work(cudaError_t error) {
 
 }  // namespace
 
-Status check(const char* call, cudaError_t error, std::source_location where) {
+Status check(const char* call, cudaError_t error, SourceLocation where) {
   if (error == cudaSuccess) return ok_status();
   const std::string_view path = where.file_name();
   std::string message = "CUDA: " + std::string(call) + (*call == '\0' ? "" : ": ") +
@@ -40,6 +40,6 @@ Status check(const char* call, cudaError_t error, std::source_location where) {
   return internal_error(message);
 }
 
-Status check(cudaError_t error, std::source_location where) { return check("", error, where); }
+Status check(cudaError_t error, SourceLocation where) { return check("", error, where); }
 
 }  // namespace mezzo::kernels::cuda

@@ -3,8 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <source_location>
-
+#include "compiler/support/source_location.h"
 #include "compiler/support/status.h"
 
 namespace mezzo::kernels::cuda {
@@ -12,9 +11,8 @@ namespace mezzo::kernels::cuda {
 // Internal, naming the call, its error and the place it was made. Where a kernel launched before
 // went wrong, which any later call may be the first to hear of, with what finds out which one.
 // check("cudaMalloc", cudaMalloc(...))
-Status check(const char* call, cudaError_t error,
-             std::source_location where = std::source_location::current());
+Status check(const char* call, cudaError_t error, SourceLocation where = SourceLocation::current());
 // The same for an error that others hand on, of no call that is known here.
-Status check(cudaError_t error, std::source_location where = std::source_location::current());
+Status check(cudaError_t error, SourceLocation where = SourceLocation::current());
 
 }  // namespace mezzo::kernels::cuda

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/support/half.h"
+#include "kernels/cpu_features.h"
 
 namespace mezzo::kernels::onednn {
 namespace {
@@ -14,11 +15,6 @@ constexpr std::int64_t kChunkElems = 32 * 1024;
 
 // F16C comes with AVX, thus with 8 lanes; the instruction set is chosen here, at run time, because
 // the file is compiled for every x86-64.
-bool has_f16c() {
-  static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-  return has;
-}
-
 [[gnu::target("avx,f16c")]] std::int64_t widen_lanes(const std::uint16_t* from, float* to,
                                                      std::int64_t elems) {
   std::int64_t i = 0;

@@ -25,7 +25,7 @@ const StatusOr<Device>& device() {
 
 }  // namespace
 
-Status library_error(dnnl_status_t code, std::string_view what, const std::source_location& where) {
+Status library_error(dnnl_status_t code, std::string_view what, const SourceLocation& where) {
   std::string message = "oneDNN: " + std::string(what) + " (" + dnnl_status2str(code) + ", in " +
                         where.function_name() + ", line " + std::to_string(where.line()) + ")";
   // The library reports some unsupported descriptions as invalid; ours were checked before.
@@ -33,7 +33,7 @@ Status library_error(dnnl_status_t code, std::string_view what, const std::sourc
   return refused ? unimplemented(std::move(message)) : internal_error(std::move(message));
 }
 
-Status check(dnnl_status_t code, std::source_location where) {
+Status check(dnnl_status_t code, SourceLocation where) {
   if (code == dnnl_success) return ok_status();
   return internal_error(library_error(code, "a call failed", where).message());
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <new>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "compiler/support/dtype.h"
+#include "compiler/support/source_location.h"
 #include "compiler/support/status.h"
 #include "kernels/kernel.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -24,11 +24,11 @@ using Dims = dnnl::memory::dims;
 
 // The library's refusal of a description as a Status: what it does not support becomes
 // Unimplemented, so that the next row of the kernel table is tried; the rest is our bug.
-Status library_error(dnnl_status_t code, std::string_view what, const std::source_location& where);
+Status library_error(dnnl_status_t code, std::string_view what, const SourceLocation& where);
 
 // call()'s result, or the library's error. For the time of preparation: it may allocate.
 template <typename Call>
-auto attempt(Call&& call, std::source_location where = std::source_location::current())
+auto attempt(Call&& call, SourceLocation where = SourceLocation::current())
     -> StatusOr<std::invoke_result_t<Call>> {
   try {
     return std::forward<Call>(call)();
@@ -40,7 +40,7 @@ auto attempt(Call&& call, std::source_location where = std::source_location::cur
 }
 
 // The same for calls of the C interface while a kernel runs: every error is our bug.
-Status check(dnnl_status_t code, std::source_location where = std::source_location::current());
+Status check(dnnl_status_t code, SourceLocation where = SourceLocation::current());
 
 // The CPU engine and its stream, made at the first call and shared by all kernels. The CPU stream
 // is in order and holds no state.

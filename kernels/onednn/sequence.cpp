@@ -245,8 +245,8 @@ Status SequenceBuilder::add(const dnnl::primitive_desc_base& desc, const dnnl::p
   std::vector<PrimitiveStep::Argument> bound;
   for (const auto& [number, operand] : all) {
     use(operand.buffer);
-    MEZZO_ASSIGN_OR_RETURN(dnnl::memory memory, attempt([&] {
-                             return dnnl::memory(operand.desc, engine, DNNL_MEMORY_NONE);
+    MEZZO_ASSIGN_OR_RETURN(dnnl::memory memory, attempt([&wanted = operand.desc, &engine] {
+                             return dnnl::memory(wanted, engine, DNNL_MEMORY_NONE);
                            }));
     bound.push_back({number, std::move(memory), operand.buffer});
   }

@@ -18,7 +18,7 @@ function(mezzo_cuda_missing what)
   message(STATUS "CUDA part: not built, ${what}")
 endfunction()
 
-if(MEZZO_FUZZ OR MEZZO_CUDA STREQUAL "OFF")
+if(MEZZO_CUDA STREQUAL "OFF")
   return()
 endif()
 include(CheckLanguage)

@@ -10,7 +10,10 @@ target_compile_options(mezzo_warnings INTERFACE
                        $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>
                        $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>
                        # GCC's manual: sanitizers make this warning cry wolf.
-                       $<$<AND:$<BOOL:${MEZZO_SANITIZE}>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
+                       $<$<AND:$<BOOL:${MEZZO_SANITIZE}>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>
+                       # Clang warns of loops that its instrumentation keeps from being vectorised,
+                       # and of `&` between comparisons, which kernels use to have no branch.
+                       $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed;-Wno-bitwise-instead-of-logical>)
 
 # mezzo_stage(<target> <path>): makes <path> of the source tree (a folder, or single files) visible
 # to <target> and to those that link it.

@@ -26,7 +26,7 @@ std::string text(const uint3& index) {
 }
 
 bool is_same(const Place& a, const Place& b) {
-  return a.line() == b.line() && a.column() == b.column() &&
+  return a.line() == b.line() &&
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 

@@ -10,9 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <type_traits>
 #include <utility>
+
+#include "compiler/support/source_location.h"
 
 namespace cuda_on_cpu {
 
@@ -30,7 +31,7 @@ struct ThreadView {
   int warp;  // within the block
 };
 
-using Place = std::source_location;
+using Place = mezzo::SourceLocation;
 
 enum class Vote : std::uint8_t { kCount, kAll, kAny };
 
