@@ -234,7 +234,9 @@ void add_transforms(std::vector<OpSample>& samples) {
 void add_recurrent(std::vector<OpSample>& samples) {
   const std::vector<std::pair<const char*, std::int64_t>> cells = {
       {"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
-  for (const auto& [op, gates] : cells) {
+  for (const auto& cell : cells) {
+    const char* op = cell.first;
+    const std::int64_t gates = cell.second;
     const bool lstm = gates == 4;
     const auto layer = [&](std::int64_t directions, bool batch_first, OperandSample lengths,
                            Attributes attributes, double range = 2.0) {

@@ -125,8 +125,9 @@ StatusOr<Inspection> inspect_ort_checkpoint(const std::string& path,
   }
   json properties = json::object();
   for (const auto& [name, value] : checkpoint.properties) {
-    std::visit([&](const auto& known) { properties[name] = known; }, value);
-    text += printable(name, 60) + ": " + printable(json_text(properties[name]), 400) + "\n";
+    json& property = properties[name];
+    std::visit([&property](const auto& known) { property = known; }, value);
+    text += printable(name, 60) + ": " + printable(json_text(property), 400) + "\n";
   }
   text += "\n" + trained.heading("trained") + trained.text(options.width);
   text += "\n" + frozen.heading("frozen") + frozen.text(options.width);
