@@ -42,19 +42,23 @@ bool is_close(double got, double expected, DType dtype, const KernelCase& test, 
 
 void encode(DType dtype, double number, unsigned char* to, std::int64_t i) {
   const auto single = static_cast<float>(number);
+  // Negative samples wrap in unsigned types.
+  const auto whole = [number] { return static_cast<std::int64_t>(number); };
   switch (dtype) {
     case DType::kFloat32: return put(to, i, single);
     case DType::kFloat64: return put(to, i, number);
     case DType::kFloat16: return put(to, i, float_to_f16(single));
     case DType::kBFloat16: return put(to, i, float_to_bf16(single));
     case DType::kBool:
-    case DType::kUInt8: return put(to, i, static_cast<std::uint8_t>(number));
-    case DType::kInt8: return put(to, i, static_cast<std::int8_t>(number));
-    case DType::kInt16: return put(to, i, static_cast<std::int16_t>(number));
-    case DType::kUInt16: return put(to, i, static_cast<std::uint16_t>(number));
-    case DType::kUInt32: return put(to, i, static_cast<std::uint32_t>(number));
-    case DType::kUInt64: return put(to, i, static_cast<std::uint64_t>(number));
-    case DType::kInt32: return put(to, i, static_cast<std::int32_t>(number));
+    case DType::kUInt8: return put(to, i, static_cast<std::uint8_t>(whole()));
+    case DType::kInt8: return put(to, i, static_cast<std::int8_t>(whole()));
+    case DType::kInt16: return put(to, i, static_cast<std::int16_t>(whole()));
+    case DType::kUInt16: return put(to, i, static_cast<std::uint16_t>(whole()));
+    case DType::kUInt32: return put(to, i, static_cast<std::uint32_t>(whole()));
+    case DType::kUInt64:
+      if (number < 0) return put(to, i, static_cast<std::uint64_t>(whole()));
+      return put(to, i, static_cast<std::uint64_t>(number));
+    case DType::kInt32: return put(to, i, static_cast<std::int32_t>(whole()));
     case DType::kInt64: return put(to, i, static_cast<std::int64_t>(number));
     default: FAIL() << "dtype " << dtype_name(dtype);
   }
