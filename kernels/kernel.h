@@ -95,7 +95,7 @@ struct KernelArguments {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* workspace = nullptr;  // workspace_bytes() bytes, contents undefined, aligned to 64
-  // For rows of a device alone, whose buffers lie there (aligned to 256): run() puts its work into
+  // For rows of a device alone, whose buffers lie there: run() puts its work into
   // the stream (a cudaStream_t) and returns without waiting for it.
   void* stream = nullptr;
   DeviceFault* fault = nullptr;  // on the device
