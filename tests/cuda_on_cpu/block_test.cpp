@@ -7,6 +7,7 @@
 
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/facility_kernels.h"
+#include "tests/support/sanitizers.h"
 
 namespace cuda_on_cpu_test {
 namespace {
@@ -154,7 +155,7 @@ TEST_P(Block, DynamicSharedMemoryHasItsSize) {
 
 INSTANTIATE_TEST_SUITE_P(Orders, Block, ::testing::Values(0, 1, 2, 3));
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
 using BlockDeathTest = Block;
 
 TEST_P(BlockDeathTest, AddressSanitizerSeesWhatKernelsDo) {

@@ -8,6 +8,7 @@
 
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/facility_kernels.h"
+#include "tests/support/sanitizers.h"
 
 namespace cuda_on_cpu_test {
 namespace {
@@ -72,7 +73,7 @@ TEST(Memory, LaunchesThatNoDeviceTakesAreRefused) {
   cuda_on_cpu::take_fault();
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !MEZZO_WITH_ASAN
 TEST(Memory, WritingBehindABlockIsNoticedWhenItIsFreed) {
   int* const memory = static_cast<int*>(device_memory(40));
   ASSERT_EQ(launch_write_at(memory, 10, nullptr), cudaSuccess);

@@ -12,6 +12,7 @@
 #include "compiler/onnx/import.h"
 #include "compiler/onnx/wire.h"
 #include "model_files.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/status_test.h"
 
 namespace mezzo {
@@ -36,7 +37,7 @@ std::size_t own_bytes() { return status_bytes("RssAnon"); }
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 bool is_instrumented() {
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
   return true;
 #else
   return false;

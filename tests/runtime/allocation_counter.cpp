@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tests/support/sanitizers.h"
+
 namespace mezzo::test {
 namespace {
 
@@ -51,7 +53,7 @@ bool is_library(const Stack& stack) {
 }  // namespace
 }  // namespace mezzo::test
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
 
 namespace mezzo::test {
 bool can_count_allocations() { return false; }

@@ -8,6 +8,7 @@
 
 #include "tests/cuda_on_cpu/cudart/state.h"
 #include "tests/cuda_on_cpu/stand_in.h"
+#include "tests/support/sanitizers.h"
 
 namespace cuda_on_cpu {
 namespace {
@@ -17,7 +18,7 @@ constexpr int kFresh = 0xff;
 // Behind every block, for builds without sanitizer.
 constexpr std::size_t kGuardBytes = 64;
 constexpr unsigned char kGuard = 0xa5;
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
 constexpr bool kHasGuard = false;
 #else
 constexpr bool kHasGuard = true;

@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/sanitizers.h"
+
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -19,7 +21,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 // AddressSanitizer surrounds every local array.
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
 constexpr std::size_t kStackBytes = 256 << 10;
 #else
 constexpr std::size_t kStackBytes = 64 << 10;
@@ -106,7 +108,7 @@ Fiber::~Fiber() {
 }
 
 void Fiber::reset() {
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
   __asan_unpoison_memory_region(stack_, stack_bytes_);
 #endif
   fake_stack_ = nullptr;
@@ -115,7 +117,7 @@ void Fiber::reset() {
 
 void Fiber::change(Fiber& from, Fiber& to) {
   leaving = &from;
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
   __sanitizer_start_switch_fiber(&from.fake_stack_, to.stack_, to.stack_bytes_);
 #endif
   change_stack(&from.saved_, to.saved_);
@@ -125,7 +127,7 @@ void Fiber::change(Fiber& from, Fiber& to) {
 void Fiber::begin(Fiber& self) { self.arrived(); }
 
 void Fiber::arrived() {
-#if defined(__SANITIZE_ADDRESS__)
+#if MEZZO_WITH_ASAN
   const void* stack = nullptr;
   std::size_t bytes = 0;
   __sanitizer_finish_switch_fiber(fake_stack_, &stack, &bytes);
