@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/matmul_shape.h"
 #include "kernels/cpu/product.h"
+#include "kernels/truncated.h"
 
 namespace mezzo::kernels::cpu {
 namespace {
@@ -47,8 +48,7 @@ void scale_add(const Plan& plan, const void* c_data, void* y_data) {
         return static_cast<T>(static_cast<Wide>(value) *
                               static_cast<Wide>(static_cast<std::int64_t>(factor)));
       }
-      return static_cast<T>(
-          static_cast<std::int64_t>(std::trunc(static_cast<double>(value) * factor)));
+      return truncated<T>(static_cast<double>(value) * factor);
     }
   };
   const Int columns = plan.product.columns;

@@ -11,6 +11,7 @@
 #include "kernels/reference/element.h"
 #include "kernels/reference/families.h"
 #include "kernels/reference/operands.h"
+#include "kernels/truncated.h"
 
 namespace mezzo::kernels::reference {
 namespace {
@@ -65,9 +66,9 @@ struct IntegerMatrices {
 Integer scaled(Integer value, double factor) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (std::trunc(factor) == factor && std::fabs(factor) < kExact) {
-    return value * static_cast<Integer>(factor);
+    return value * truncated<Integer>(factor);
   }
-  return static_cast<Integer>(std::trunc(static_cast<double>(value) * factor));
+  return truncated<Integer>(static_cast<double>(value) * factor);
 }
 
 bool takes_integers(const Operands& operands) { return is_integer(operands.in(0).dtype); }
