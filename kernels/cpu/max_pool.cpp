@@ -32,8 +32,9 @@ struct Best {
 
 void run_plane(const Plan& plan, const KernelArguments& arguments, Int plane, float* room) {
   const PoolShape& shape = plan.shape;
-  const auto& [depth, height, across] = shape.axis;
-  const auto& width = across;  // which a lambda may capture
+  const PoolAxis& depth = shape.axis[0];
+  const PoolAxis& height = shape.axis[1];
+  const PoolAxis& width = shape.axis[2];
   const Int pixels = shape.large_pixels();
   const float* x = floats(*plan.isa, plan.x, arguments.inputs[0], plane * pixels, pixels, room);
   Best best;

@@ -20,17 +20,8 @@ std::uint64_t read(const Counter& counter) { return counter.load(std::memory_ord
 
 DeviceCounts counted_calls() { return {read(launches), read(copies), read(waits)}; }
 
-DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b) {
-  return {a.launches - b.launches, a.copies - b.copies, a.waits - b.waits};
-}
-
-DeviceCounts operator+(const DeviceCounts& a, const DeviceCounts& b) {
-  return {a.launches + b.launches, a.copies + b.copies, a.waits + b.waits};
-}
-
 // The linker's names: with --wrap=f, a call of f arrives at the function of that name with the
-// prefix
-// __wrap_, and the one with __real_ is the library's.
+// prefix __wrap_, and the one with __real_ is the library's.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 

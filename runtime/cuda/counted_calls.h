@@ -13,7 +13,4 @@ namespace mezzo::runtime::cuda {
 // like work that is done: whoever captures knows when.
 DeviceCounts counted_calls();
 
-DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b);
-DeviceCounts operator+(const DeviceCounts& a, const DeviceCounts& b);
-
 }  // namespace mezzo::runtime::cuda

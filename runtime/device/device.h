@@ -44,6 +44,13 @@ struct DeviceCounts {
   std::uint64_t launches = 0;  // kernels, libraries' operations (one each) and graphs
   std::uint64_t copies = 0;    // copies and fills of memory
   std::uint64_t waits = 0;     // calls that let the host wait for the device
+
+  friend DeviceCounts operator-(const DeviceCounts& a, const DeviceCounts& b) {
+    return {a.launches - b.launches, a.copies - b.copies, a.waits - b.waits};
+  }
+  friend DeviceCounts operator+(const DeviceCounts& a, const DeviceCounts& b) {
+    return {a.launches + b.launches, a.copies + b.copies, a.waits + b.waits};
+  }
 };
 
 // Memory of a device or of the host, given back on destruction.

@@ -98,8 +98,7 @@ Status DeviceSteps::launch(Dataset& data) {
   cost.wait_us = std::exchange(waited_us_, 0);
   MEZZO_RETURN_IF_ERROR(launch_batches(data, cost));
   const DeviceCounts calls = executor_.device()->counts();
-  cost.calls = {calls.launches - calls_before_.launches, calls.copies - calls_before_.copies,
-                calls.waits - calls_before_.waits};
+  cost.calls = calls - calls_before_;
   calls_before_ = calls;
   if (++launched_ >= kFirstSteady && costs_.size() < kMostCosts) costs_.push_back(cost);
   warm_ = true;
